@@ -12,7 +12,6 @@ fn publications_in_a_second() {
         a: publish 1 news one => a: published 1 7:1
         a: publish 2 news two => a: published 2 7:2
         a: publish 3 news three => a: error request 3 rate_limited limit 2
-        b: connect
         b: POST /topics/news > four => b: 200 {\"epoch\":\"7\",\"offset\":3,\"duplicate\":false}
         b: POST /topics/news > five => b: 200 {\"epoch\":\"7\",\"offset\":4,\"duplicate\":false}
         b: POST /topics/news > six => b: 429 [retry-after: 1] rate_limited
@@ -41,14 +40,12 @@ fn bytes_published_in_a_second() {
 #[test]
 fn requests_in_a_second() {
     script! { |settings| settings.limits.requests_rate_max = 2, "
-        c: connect
         c: GET /nowhere => c: 404 not_found
         c: GET /nowhere => c: 404 not_found
         c: GET /nowhere => c: 429 [retry-after: 1] rate_limited
         c: POST /topics/a > GET / HTTP/1.1
             c: 429 close [retry-after: 1] rate_limited
             c: closed
-        d: connect
         d: GET /nowhere => d: 404 not_found
         count requests-too-fast => requests-too-fast 2
     " }
@@ -85,7 +82,6 @@ fn too_much_that_is_refused() {
             a: error subscription 5 unknown_subscription
             a: close 3509 error_flood
             a: closed
-        c: connect
         c: GET /nowhere => c: 404 not_found
         c: GET /nowhere => c: 404 not_found
         c: GET /nowhere => c: 404 not_found
@@ -120,7 +116,6 @@ fn behind_proxies(settings: &mut Settings) {
 fn clients_behind_a_proxy() {
     script! { behind_proxies, "
         shell refuses 192.0.2.7 2001:db8::7
-        c: connect
         c: GET /nowhere | X-Forwarded-For: 192.0.2.7, 192.0.2.1, 10.0.0.1 => c: 404 not_found
         c: GET /nowhere | X-Forwarded-For: 192.0.2.1 => c: 404 not_found
         c: GET /nowhere => c: 404 not_found
@@ -131,7 +126,6 @@ fn clients_behind_a_proxy() {
         c: GET /nowhere | X-Forwarded-For: 192.0.2.7
             c: 429 close [retry-after: 1] too_many_connections
             c: closed
-        d: connect
         d: GET /topics/a | X-Forwarded-For: [2001:db8::7]:99
             d: 429 close [retry-after: 1] too_many_connections
             d: closed
@@ -154,7 +148,6 @@ fn clients_that_no_proxy_names() {
             settings.rules[0].publishing = Some(Box::new(from));
         },
         "
-        c: connect
         c: POST /topics/news | X-Forwarded-For: 192.0.2.1 > one
             c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         c: POST /topics/news > two => c: 403 forbidden
@@ -163,10 +156,8 @@ fn clients_that_no_proxy_names() {
         c: POST /topics/news | X-Forwarded-For: 192.0.2.1 > five
             c: 200 {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}
         count clients-unknown => clients-unknown 2
-        d: connect
         d: POST /topics/news > six => d: 403 forbidden
         shell refuses 0.0.0.0
-        e: connect
         e: GET /nowhere
             e: 429 close [retry-after: 1] too_many_connections
             e: closed
@@ -187,7 +178,6 @@ fn memory_runs_short_and_comes_back() {
         b: session
         b: subscribe 1 news since 7:0 => b: subscribed 1 through 7:0 continued replaying
         b: history 2 news => b: error request 2 memory_full
-        c: connect
         c: GET /topics/news => c: 503 [retry-after: 1] memory_full
         c: GET /topics/news?wait=10s => c: 503 [retry-after: 1] memory_full
         p: publish 2 news two

@@ -244,8 +244,7 @@ fn credit_between_home_and_edge() {
         a: session on 1
         a: subscribe 1 news, 2 x/# => a: subscribed 1 through 7:0, 2 filter
         letters stop
-        b: flood news 1..50 size 50
-        b: flood x/1 51..60 size 50
+        b: flood news 1..50 size 50, x/1 51..60 size 50
         letters go
             a: message 1 1..50: 50 in order
             a: named x/1 51<0 53 bytes, 52<51 53 bytes, 53<52 53 bytes, 54<53 53 bytes
@@ -269,7 +268,6 @@ fn a_gap_of_the_stream() {
         "
         b, a: session
         a: subscribe 1 news, 2 x/# => a: subscribed 1 through 7:0, 2 filter
-        c: connect
         c: GET /events?topic=news&topic=x/%23
             c: 200 close stream
             c: retry 2000
@@ -277,8 +275,7 @@ fn a_gap_of_the_stream() {
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: id 7:0,-/7:
         letters stop
-        b: flood news 1..20 size 50
-        b: flood x/1 21..30 size 50
+        b: flood news 1..20 size 50, x/1 21..30 size 50
         time +12s
         b: flood news 31..31
         letters go
@@ -350,7 +347,6 @@ fn requests_in_flight() {
         a: ping 5
         b: connect native
         b: subscribe 1 news
-        c: connect
         c: POST /topics/news > http
         c: GET /nowhere
         d: connect native
@@ -392,9 +388,7 @@ fn pages_wait_for_pages_only() {
         a: subscribe 2 other => a: subscribed 2 through 7:0
         a: subscribe 3 more => a: subscribed 3 through 7:0
         a: block
-        b: flood news 1..10
-        b: flood other 11..20
-        b: flood more 21..30
+        b: flood news 1..10, other 11..20, more 21..30
         homes stop
         a: open
         b: publish 1 x y

@@ -83,10 +83,8 @@ fn with_tokens(settings: &mut Settings) {
 #[test]
 fn one_user_cannot_have_all_filters() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.s:# => a: welcome ping 60s
-        b: connect ws => b: 101 crore.v1
-        b: hello token ben.s:# => b: welcome ping 60s
+        a: session token anna.s:#
+        b: session token ben.s:#
         c: session
         a: subscribe 1 a/#, 2 b/#, 3 c/#
             a: subscribed 1 filter, 2 filter

@@ -35,7 +35,6 @@ fn an_open_node_asks_nobody() {
             a: published 2 7:1
             a: message 1 1<0 hi
         a: renew 3 bad => a: renewed 3 until 0 ms
-        b: connect
         b: GET /topics/news?token=bad | Authorization: Bearer bad
             b: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":1,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"hi\"}],\"more\":false,\"cursor\":\"7:1\"}
         count questions entitlements => questions 0 entitlements 0
@@ -46,8 +45,7 @@ fn an_open_node_asks_nobody() {
 #[test]
 fn a_token_permits_what_it_names() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.s:u/{sub}/#.s:news.p:news.h:news => a: welcome ping 60s
+        a: session token anna.s:u/{sub}/#.s:news.p:news.h:news
         a: subscribe 1 news, 2 u/anna/in, 3 u/anna/+, 4 u/anna/#
             a: subscribed 1 through 7:0, 2 through 7:0, 3 filter, 4 filter
         a: subscribe 5 u/ben/in, 6 u/+/in, 7 #, 8 other, 9 $sys/a
@@ -112,8 +110,7 @@ fn where_a_credential_comes_from() {
 #[test]
 fn a_known_credential_is_not_asked_about() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all => a: welcome ping 60s
+        a: session token anna.all
         b: connect ws token anna.all => b: 101 crore.v1
         b: hello token anna.all => b: welcome ping 60s
         count questions entitlements => questions 1 entitlements 1
@@ -126,21 +123,18 @@ fn a_known_credential_is_not_asked_about() {
 #[test]
 fn credentials_that_do_not_hold() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token bad
+        a: session token bad
             a: error connection unauthorized
             a: close 3502 unauthorized
             a: closed
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.x:0
+        a: session token anna.all.x:0
             a: error connection token_expired
             a: close 3007 token_expired
             a: closed
         a: connect ws token bad
             a: 401 [www-authenticate: Bearer error=\"invalid_token\"] unauthorized
         revoke ben
-        b: connect ws => b: 101 crore.v1
-        b: hello token ben.all
+        b: session token ben.all
             b: error connection token_revoked
             b: close 3507 revoked
             b: closed
@@ -193,8 +187,7 @@ fn a_verdict_that_does_not_come() {
 #[test]
 fn limits_of_a_token() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.n:2.r:2 => a: welcome ping 60s
+        a: session token anna.all.n:2.r:2
         a: subscribe 1 a, 2 b, 3 c
             a: error subscription 3 too_many_subscriptions limit 2
             a: subscribed 1 through 7:0, 2 through 7:0

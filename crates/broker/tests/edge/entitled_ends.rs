@@ -17,8 +17,7 @@ fn with_tokens(settings: &mut Settings) {
 #[test]
 fn a_session_ends_with_its_token() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.x:50 => a: welcome ping 60s
+        a: session token anna.all.x:50
         a: subscribe 1 news => a: subscribed 1 through 7:0
         time +500ms
         time +24s => a: token expires at 1050000 ms
@@ -41,11 +40,9 @@ fn a_session_ends_with_its_token() {
 #[test]
 fn a_blocked_session_ends_at_once() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.x:50 => a: welcome ping 60s
+        a: session token anna.all.x:50
         a: subscribe 1 news => a: subscribed 1 through 7:0
-        b: connect ws => b: 101 crore.v1
-        b: hello token ben.all => b: welcome ping 60s
+        b: session token ben.all
         a: block
         b: flood news 1..3
         time +58s
@@ -58,8 +55,7 @@ fn a_blocked_session_ends_at_once() {
 #[test]
 fn a_renewal_for_longer() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.x:40 => a: welcome ping 60s
+        a: session token anna.all.x:40
         a: subscribe 1 news, 2 x/# => a: subscribed 1 through 7:0, 2 filter
         time +20s => a: token expires at 1040000 ms
         a: renew 5 anna.all.x:100 => a: renewed 5 until 1100000 ms
@@ -80,10 +76,8 @@ fn a_renewal_for_longer() {
 #[test]
 fn a_renewal_for_less() {
     script! { with_tokens, "
-        b: connect ws => b: 101 crore.v1
-        b: hello token ben.all => b: welcome ping 60s
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all => a: welcome ping 60s
+        b: session token ben.all
+        a: session token anna.all
         a: subscribe 1 news, 2 other, 3 x/#, 4 y/+
             a: subscribed 1 through 7:0, 2 through 7:0, 3 filter, 4 filter
         a: renew 5 anna.s:news.s:y/#
@@ -102,8 +96,7 @@ fn a_renewal_for_less() {
 #[test]
 fn a_renewal_waits_for_grants() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all => a: welcome ping 60s
+        a: session token anna.all
         homes stop
         a: subscribe 1 news, 2 other
         a: renew 5 anna.s:news
@@ -126,8 +119,7 @@ fn a_renewal_beside_a_ticket() {
             settings.tickets.lifetime_ms = 3_600_000;
         },
         "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.x:100 => a: welcome ping 60s
+        a: session token anna.all.x:100
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         homes stop
         a: ticket 9
@@ -137,8 +129,7 @@ fn a_renewal_beside_a_ticket() {
             a: renewed 5 until 1200000 ms
             a: ticket 9 until 1200000 ms
         a: reset
-        a: connect ws => a: 101 crore.v1
-        a: hello kept
+        a: session kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
         ",
@@ -150,8 +141,7 @@ fn a_renewal_beside_a_ticket() {
 #[test]
 fn renewals_that_are_refused() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.x:400 => a: welcome ping 60s
+        a: session token anna.all.x:400
         a: renew 5 ben.all => a: error request 5 forbidden
         a: renew 6 bad => a: error request 6 unauthorized
         a: renew 7 anna.all.x:0 => a: error request 7 token_expired
@@ -164,10 +154,8 @@ fn renewals_that_are_refused() {
 #[test]
 fn revoked() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.j:7 => a: welcome ping 60s
-        b: connect ws => b: 101 crore.v1
-        b: hello token anna.all.j:8 => b: welcome ping 60s
+        a: session token anna.all.j:7
+        b: session token anna.all.j:8
         c: connect echo token anna.all.j:7 => c: 101
         d: connect ws token anna.all.j:7 => d: 101 crore.v1
         revoke 7
@@ -178,8 +166,7 @@ fn revoked() {
             d: close 3507 revoked
             d: closed
         b: publish 1 news hi => b: published 1 7:1
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.j:7
+        a: session token anna.all.j:7
             a: error connection token_revoked
             a: close 3507 revoked
             a: closed
@@ -195,13 +182,10 @@ fn revoked() {
 #[test]
 fn what_has_been_shown_is_judged_anew() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.j:7 => a: welcome ping 60s
+        a: session token anna.all.j:7
         revoke 8
-        b: connect ws => b: 101 crore.v1
-        b: hello token anna.all.j:7 => b: welcome ping 60s
-        c: connect ws => c: 101 crore.v1
-        c: hello token anna.all.j:7 => c: welcome ping 60s
+        b: session token anna.all.j:7
+        c: session token anna.all.j:7
         count questions entitlements => questions 2 entitlements 2
         a: reset
         b: reset
@@ -214,8 +198,7 @@ fn what_has_been_shown_is_judged_anew() {
 #[test]
 fn revoked_while_a_verdict_is_on_its_way() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.j:7 => a: welcome ping 60s
+        a: session token anna.all.j:7
         judge stop
         a: renew 1 anna.all.j:8
         revoke 7

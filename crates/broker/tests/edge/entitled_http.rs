@@ -17,7 +17,6 @@ fn with_tokens(settings: &mut Settings) {
 #[test]
 fn each_request_shows_its_own_credential() {
     script! { with_tokens, "
-        a: connect
         a: GET /topics/a | Authorization: Bearer anna.h:a
             a: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         a: GET /topics/b | authorization: bearer anna.h:a
@@ -45,7 +44,6 @@ fn each_request_shows_its_own_credential() {
 #[test]
 fn several_credentials_are_none() {
     script! { with_tokens, "
-        a: connect
         a: GET /topics/a | Authorization: Bearer anna.all | X-API-Key: anna.all
             a: 400 [www-authenticate: Bearer error=\"invalid_request\"] malformed_request
         a: GET /topics/a?token=anna.all&token=anna.all
@@ -62,7 +60,6 @@ fn several_credentials_are_none() {
 fn heads_wait_for_their_verdicts() {
     script! { with_tokens, "
         judge stop
-        a: connect
         a: GET /topics/a | Origin: https://x | Authorization: Bearer bad
         a: POST /topics/a | Authorization: Bearer anna.p:a > hi
         a: POST /topics/b | Authorization: Bearer anna.p:a > hi
@@ -80,7 +77,6 @@ fn heads_wait_for_their_verdicts() {
 #[test]
 fn preflights_need_nothing() {
     script! { with_tokens, "
-        a: connect
         a: OPTIONS /publish | Origin: https://x | Access-Control-Request-Headers: authorization, x-api-key
             a: 204 [access-control-allow-origin: https://x] [allow: POST, OPTIONS] [access-control-allow-methods: POST, OPTIONS] [access-control-max-age: 600] [access-control-allow-headers: authorization, x-api-key]
         count questions => questions 0
@@ -91,7 +87,6 @@ fn preflights_need_nothing() {
 #[test]
 fn publishing() {
     script! { with_tokens, "
-        a: connect
         a: POST /publish | X-API-Key: anna.p:a/#.p:b > {\"topics\":[\"a\",\"a/b\",\"b\"],\"data\":1}
             a: 200 {\"results\":[{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":1,\"duplicate\":false},{\"topic\":\"a/b\",\"epoch\":\"7\",\"offset\":2,\"duplicate\":false},{\"topic\":\"b\",\"epoch\":\"7\",\"offset\":3,\"duplicate\":false}]}
         a: POST /publish | X-API-Key: anna.p:a/#.p:b > [{\"topic\":\"a\",\"data\":1},{\"topic\":\"b/c\",\"data\":2}]
@@ -107,7 +102,6 @@ fn publishing() {
 #[test]
 fn publishing_too_fast() {
     script! { with_tokens, "
-        a: connect
         a: POST /publish | X-API-Key: anna.p:a.r:2 > [{\"topic\":\"a\",\"data\":1},{\"topic\":\"a\",\"data\":2},{\"topic\":\"a\",\"data\":3},{\"topic\":\"a\",\"data\":4}]
             a: 200 {\"results\":[{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":1,\"duplicate\":false},{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":2,\"duplicate\":false},{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":3,\"duplicate\":false},{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":4,\"duplicate\":false}]}
         a: POST /topics/a | X-API-Key: anna.p:a.r:2 > 5 => a: 429 [retry-after: 2] rate_limited
@@ -142,7 +136,6 @@ fn echo_asks_for_any_credential() {
 #[test]
 fn event_streams() {
     script! { with_tokens, "
-        a: connect
         a: GET /topics/news | Accept: text/event-stream | X-API-Key: anna.s:other
             a: 403 [www-authenticate: Bearer error=\"insufficient_scope\"] forbidden
         a: GET /events?topic=a&topic=b%2F%23&token=anna.s:a
@@ -155,12 +148,10 @@ fn event_streams() {
             a: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
             a: event crore.start {\"topic\":\"b/#\",\"complete\":true}
             a: id 7:0,-/7:
-        b: connect
         b: GET /topics/public/a | Accept: text/event-stream
             b: 200 close stream
             b: retry 2000
             b: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
-        c: connect
         c: GET /topics/a?wait=20s => c: 401 [www-authenticate: Bearer] unauthorized
         c: GET /topics/public/a?wait=2s
         time +3s
@@ -172,12 +163,10 @@ fn event_streams() {
 #[test]
 fn streams_and_polls_end_with_their_token() {
     script! { with_tokens, "
-        a: connect
         a: GET /topics/news | Accept: text/event-stream | X-API-Key: anna.s:news.x:60
             a: 200 close stream
             a: retry 2000
             a: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
-        b: connect
         b: GET /topics/news?wait=59s | X-API-Key: ben.s:news.x:20
         time +70s
             a: comment
@@ -195,17 +184,13 @@ fn streams_and_polls_end_with_their_token() {
 #[test]
 fn streams_and_polls_end_when_revoked() {
     script! { with_tokens, "
-        a: connect
         a: GET /topics/news | Accept: text/event-stream | X-API-Key: anna.s:news
             a: 200 close stream
             a: retry 2000
             a: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
-        b: connect
         b: GET /topics/news?wait=59s | X-API-Key: anna.s:news
-        c: connect
         c: GET /topics/news | X-API-Key: anna.h:news
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
-        d: connect
         d: GET /topics/news | Accept: text/event-stream | X-API-Key: dora.s:news
             d: 200 close stream
             d: retry 2000

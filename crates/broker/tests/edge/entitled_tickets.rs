@@ -21,13 +21,11 @@ fn with_tokens(settings: &mut Settings) {
 #[test]
 fn a_return_needs_no_token() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.s:u/{sub}/#.p:news.x:500 => a: welcome ping 60s
+        a: session token anna.s:u/{sub}/#.p:news.x:500
         a: subscribe 1 u/anna/a, 2 u/anna/+ => a: subscribed 1 through 7:0, 2 filter
         a: ticket 9 => a: ticket 9 until 1500000 ms
         restart
-        a: connect ws => a: 101 crore.v1
-        a: hello kept
+        a: session kept
             a: welcome ping 60s resumed 2
             a: subscribed 1 through 7:0 continued
             a: subscribed 2 filter, 0 through 7:0 continued
@@ -43,18 +41,13 @@ fn a_return_needs_no_token() {
 #[test]
 fn a_ticket_is_of_its_issuer() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.o:one => a: welcome ping 60s
+        a: session token anna.all.o:one
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 4600000 ms
         a: reset
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.o:two kept
-            a: welcome ping 60s
-            a: error connection ticket_refused
+        a: session token anna.all.o:two kept => a: error connection ticket_refused
         a: reset
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.o:one.j:3 kept
+        a: session token anna.all.o:one.j:3 kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
     " }
@@ -64,25 +57,21 @@ fn a_ticket_is_of_its_issuer() {
 #[test]
 fn what_ends_a_token_ends_its_tickets() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.j:7.x:50 => a: welcome ping 60s
+        a: session token anna.all.j:7.x:50
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 1050000 ms
         a: reset
         time +51s
-        a: connect ws => a: 101 crore.v1
-        a: hello kept
+        a: session kept
             a: error connection unauthorized
             a: close 3502 unauthorized
             a: closed
-        b: connect ws => b: 101 crore.v1
-        b: hello token ben.all.j:8 => b: welcome ping 60s
+        b: session token ben.all.j:8
         b: subscribe 1 news => b: subscribed 1 through 7:0
         b: ticket 9 => b: ticket 9 until 4651000 ms
         b: reset
         revoke 8
-        b: connect ws => b: 101 crore.v1
-        b: hello kept
+        b: session kept
             b: error connection token_revoked
             b: close 3507 revoked
             b: closed
@@ -95,21 +84,16 @@ fn what_ends_a_token_ends_its_tickets() {
 #[test]
 fn a_ticket_beside_a_token() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all => a: welcome ping 60s
+        a: session token anna.all
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: ticket 9 => a: ticket 9 until 4600000 ms
         a: reset
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.s:news kept
+        a: session token anna.s:news kept
             a: welcome ping 60s resumed 2
             a: error subscription 2 forbidden
             a: subscribed 1 through 7:0 continued
         a: reset
-        a: connect ws => a: 101 crore.v1
-        a: hello token ben.all kept
-            a: welcome ping 60s
-            a: error connection ticket_refused
+        a: session token ben.all kept => a: error connection ticket_refused
         a: subscribe 1 news => a: subscribed 1 through 7:0
     " }
 }
@@ -123,10 +107,7 @@ fn a_servers_ticket_is_no_users() {
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 4600000 ms
         a: reset
-        a: connect ws => a: 101 crore.v1
-        a: hello token prices.all kept
-            a: welcome ping 60s
-            a: error connection ticket_refused
+        a: session token prices.all kept => a: error connection ticket_refused
         a: reset
         a: connect ws key prices.all => a: 101 crore.v1
         a: hello kept
@@ -139,13 +120,11 @@ fn a_servers_ticket_is_no_users() {
 #[test]
 fn a_forged_ticket_entitles_to_nothing() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all => a: welcome ping 60s
+        a: session token anna.all
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 4600000 ms
         a: reset
-        a: connect ws => a: 101 crore.v1
-        a: hello kept flip 40
+        a: session kept flip 40
             a: error connection unauthorized
             a: close 3502 unauthorized
             a: closed
@@ -167,13 +146,11 @@ fn tickets_of_anonymous_clients() {
         a: subscribe 1 public/a => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 4600000 ms
         a: reset
-        a: connect ws => a: 101 crore.v1
-        a: hello kept
+        a: session kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
         a: reset
-        a: connect ws => a: 101 crore.v1
-        a: hello token ben.s:other kept
+        a: session token ben.s:other kept
             a: welcome ping 60s resumed 1
             a: error subscription 1 forbidden
         ",
@@ -184,16 +161,14 @@ fn tickets_of_anonymous_clients() {
 #[test]
 fn led_away_and_back() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all => a: welcome ping 60s
+        a: session token anna.all
         a: subscribe 1 news => a: subscribed 1 through 7:0
         drain 0
             a: go-away 3001 return after 0 ms with a ticket
             a: close 3001 going_away
             a: closed
         restart
-        a: connect ws => a: 101 crore.v1
-        a: hello kept
+        a: session kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
     " }

@@ -7,7 +7,6 @@ use crate::support::{check, check_with, script};
 fn raw() {
     script! { "
         b: session
-        c: connect
         c: GET /topics/news | Accept: text/event-stream
             c: 200 close stream
             c: retry 2000
@@ -29,7 +28,6 @@ fn raw_starts() {
         b: session
         b: publish 0 news kept retain
         b: flood news 2..4
-        c: connect
         c: GET /topics/news?since=7:2 | Accept: text/html, text/event-stream;q=0.9
             c: 200 close stream
             c: retry 2000
@@ -37,21 +35,18 @@ fn raw_starts() {
             c: event id 7:3 3
             c: event id 7:4 4
             c: event crore.caught_up {}
-        d: connect
         d: GET /topics/news?last=1 | Accept: text/event-stream
             d: 200 close stream
             d: retry 2000
             d: event crore.start id 7:3 {\"position\":\"7:3\",\"complete\":true}
             d: event id 7:4 4
             d: event crore.caught_up {}
-        e: connect
         e: GET /topics/news?snapshot | Accept: text/event-stream
             e: 200 close stream
             e: retry 2000
             e: event crore.start id 7:4 {\"position\":\"7:4\",\"complete\":true}
             e: event id 7:1 kept
             e: id 7:4
-        f: connect
         f: GET /topics/news?last=x | Accept: text/event-stream => f: 400 malformed_parameter
         f: GET /topics/news | Accept: text/plain
             f: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":4,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"retained\":true,\"data\":\"kept\"},{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"2\"},{\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"3\"},{\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"4\"}],\"more\":false,\"cursor\":\"7:4\"}
@@ -70,26 +65,22 @@ fn raw_returns() {
         b: flood news 1..2
         time +5s
         b: flood news 3..4
-        c: connect
         c: GET /topics/news | Accept: text/event-stream | Last-Event-ID: 7:3
             c: 200 close stream
             c: retry 2000
             c: event crore.start id 7:3 {\"position\":\"7:3\",\"complete\":true}
             c: event id 7:4 4
             c: event crore.caught_up {}
-        d: connect
         d: GET /topics/news?last-event-id=7:3 | Accept: text/event-stream | Last-Event-ID: 7:4
             d: 200 close stream
             d: retry 2000
             d: event crore.start id 7:4 {\"position\":\"7:4\",\"complete\":true}
-        e: connect
         e: GET /topics/news?lastEventId=7:3 | Accept: text/event-stream
             e: 200 close stream
             e: retry 2000
             e: event crore.start id 7:3 {\"position\":\"7:3\",\"complete\":true}
             e: event id 7:4 4
             e: event crore.caught_up {}
-        f: connect
         f: GET /topics/news | Accept: text/event-stream | Last-Event-ID: nonsense
             f: 200 close stream
             f: retry 2000
@@ -100,7 +91,6 @@ fn raw_returns() {
             f: event id 7:3 3
             f: event id 7:4 4
             f: event crore.caught_up {}
-        g: connect
         g: GET /topics/news | Accept: text/event-stream | Last-Event-ID: 6:9
             g: 200 close stream
             g: retry 2000
@@ -111,13 +101,11 @@ fn raw_returns() {
             g: event id 7:3 3
             g: event id 7:4 4
             g: event crore.caught_up {}
-        h: connect
         h: GET /topics/news?last-event-id= | Accept: text/event-stream
             h: 200 close stream
             h: retry 2000
             h: event crore.start id 7:4 {\"position\":\"7:4\",\"complete\":true}
         time +7s
-        i: connect
         i: GET /topics/news | Accept: text/event-stream | Last-Event-ID: 7:1
             i: 200 close stream
             i: retry 2000
@@ -145,13 +133,11 @@ fn gaps_come_before_ids() {
         b: session
         b: flood a 1..3
         time +12s
-        c: connect
         c: GET /topics/a | Accept: text/event-stream | Last-Event-ID: 7:1
             c: 200 close stream
             c: retry 2000
             c: event crore.start {\"position\":\"7:3\",\"complete\":false}
             c: event crore.gap id 7:3 {\"gap\":{\"from\":1,\"to\":3,\"reason\":\"evicted\"}}
-        d: connect
         d: GET /events?topic=a&topic=b | Last-Event-ID: 7:1,3
             d: 200 close stream
             d: retry 2000
@@ -165,7 +151,6 @@ fn gaps_come_before_ids() {
 #[test]
 fn heartbeats() {
     script! { "
-        c: connect
         c: GET /topics/news | Accept: text/event-stream
             c: 200 close stream
             c: retry 2000
@@ -179,7 +164,6 @@ fn heartbeats() {
 fn several_topics() {
     script! { "
         b: session
-        c: connect
         c: GET /events?topic=a&topic=b&topic=a
             c: 200 close stream
             c: retry 2000
@@ -194,7 +178,6 @@ fn several_topics() {
             c: event id 7:1,3 {\"topic\":\"b\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"b64data\":\"/w==\"}
         c: reset
         b: publish 0 a missed
-        c: connect
         c: GET /events?topic=a&topic=b | Last-Event-ID: 7:1,3
             c: 200 close stream
             c: retry 2000
@@ -204,7 +187,6 @@ fn several_topics() {
             c: event id 7:4,3 {\"topic\":\"a\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"missed\"}
             c: event crore.caught_up {}
         c: reset
-        c: connect
         c: GET /events?topic=a&topic=b&last-event-id=7:1
             c: 200 close stream
             c: retry 2000
@@ -219,7 +201,6 @@ fn several_topics() {
             c: event id 7:4,3 {\"topic\":\"b\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"b64data\":\"/w==\"}
             c: event crore.caught_up id 7:4,4 {}
         c: reset
-        c: connect
         c: GET /events?topic=a&topic=b&last=1
             c: 200 close stream
             c: retry 2000
@@ -230,7 +211,6 @@ fn several_topics() {
             c: event id 7:4,3 {\"topic\":\"b\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"b64data\":\"/w==\"}
             c: event crore.caught_up id 7:4,4 {}
         c: reset
-        c: connect
         c: GET /events?topic=a&topic=b&snapshot
             c: 200 close stream
             c: retry 2000
@@ -249,7 +229,6 @@ fn several_topics() {
 fn filters() {
     script! { "
         b: session
-        c: connect
         c: GET /events?topic=x/%23&topic=a&topic=x/1
             c: 200 close stream
             c: retry 2000
@@ -266,7 +245,6 @@ fn filters() {
             c: event id -,7:2,1/7:3 {\"topic\":\"x/2\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"three\"}
         c: reset
         b: publish 0 a missed
-        c: connect
         c: GET /events?topic=x/%23&topic=a | Last-Event-ID: -,7:2
             c: 200 close stream
             c: retry 2000
@@ -291,7 +269,6 @@ fn refused_streams() {
     let too_long = "1".repeat(2_049);
     check(&format!(
         "
-        c: connect
         c: GET /events?token=x{too_many} => c: 400 too_many_topics
         c: GET /events?topic=a | Last-Event-ID: {too_long} => c: 400 cursor_too_large
         "
@@ -304,7 +281,6 @@ fn refused_streams() {
         "
         b: session
         b: publish 0 a x
-        c: connect
         c: GET /events?topic=b&topic=a&topic=x/%23
             c: 200 close stream
             c: retry 2000
@@ -314,7 +290,6 @@ fn refused_streams() {
             c: id -,7:1,!
         b: publish 0 a y
             c: event id -,7:2,! {\"topic\":\"a\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"y\"}
-        d: connect
         d: GET /topics/b | Accept: text/event-stream
             d: 200 close stream
             d: retry 2000
@@ -323,7 +298,6 @@ fn refused_streams() {
         count subscriptions connections => subscriptions 1 connections 2
         c: reset
         b: publish 0 a missed
-        c: connect
         c: GET /events?topic=b&topic=a&topic=x/%23 | Last-Event-ID: -,7:2,!
             c: 200 close stream
             c: retry 2000
@@ -339,12 +313,10 @@ fn refused_streams() {
 #[test]
 fn drain() {
     script! { "
-        c: connect
         c: GET /topics/a | Accept: text/event-stream
             c: 200 close stream
             c: retry 2000
             c: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
-        d: connect
         d: GET /events?topic=a
             d: 200 close stream
             d: retry 2000

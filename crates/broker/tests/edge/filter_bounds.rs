@@ -15,8 +15,7 @@ fn cursors_are_bounded() {
         },
         "
         b: session
-        b: flood x/1 1..1
-        b: flood x/2 1..1
+        b: flood x/1 1..1, x/2 1..1
         a: session
         a: subscribe 1 x/# each 0 7:0 each 1 7:0 credit 0
             a: subscribed 1 filter, 0 through 7:0 continued replaying, 1 through 7:0 continued replaying
@@ -51,8 +50,7 @@ fn cursors_of_a_blocked_client_are_bounded() {
         b, a: session
         a: subscribe 1 x/#, 2 x/+, 3 +/1 => a: subscribed 1 filter, 2 filter, 3 filter
         a: block
-        b: flood x/1 1..1
-        b: flood x/1 2..20
+        b: flood x/1 1..1, x/1 2..20
         count subscriptions filters slow => subscriptions 0 filters 0 slow 1
         a: open
             a: close 3002 slow_consumer

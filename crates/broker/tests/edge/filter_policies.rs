@@ -22,14 +22,8 @@ fn conflate() {
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         a: block
-        b: flood x/1 1..3
-        b: flood x/2 4..4
-        b: flood other 5..5
-        b: flood x/3 6..20
-        b: flood x/4 21..21
-        b: flood other 22..23
-        b: flood x/1 24..24
-        b: flood other 25..25
+        b: flood x/1 1..3, x/2 4..4, other 5..5, x/3 6..20
+        b: flood x/4 21..21, other 22..23, x/1 24..24, other 25..25
         a: open
             a: skipped 1 partition 0 0..3 Conflated
             a: named x/2 4<0 4 for 1
@@ -55,9 +49,7 @@ fn conflate_in_pages() {
         b, a: session
         a: subscribe 1 x/#, 2 +/2 => a: subscribed 1 filter, 2 filter
         a: block
-        b: flood x/1 1..9
-        b: flood x/2 10..12
-        b: flood x/3 13..14
+        b: flood x/1 1..9, x/2 10..12, x/3 13..14
         a: drain 30
             a: skipped 1 partition 0 0..8 Conflated
             a: named x/1 9<8 9 for 1
@@ -85,16 +77,14 @@ fn conflate_again_and_again() {
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         a: block
-        b: flood x/1 1..12
-        b: flood x/2 13..14
+        b: flood x/1 1..12, x/2 13..14
         homes stop
         a: open
         a: block
         homes go
         b: flood x/2 15..30
         a: drain 12 => a: skipped 1 partition 0 0..11 Conflated
-        b: flood x/1 31..31
-        b: flood x/3 32..45
+        b: flood x/1 31..31, x/3 32..45
         a: drain 60
             a: named x/1 12<11 12 for 1
             a: skipped 1 partition 0 12..29 Conflated
@@ -117,9 +107,7 @@ fn drop() {
         a: subscribe 1 x/# => a: subscribed 1 filter
         b: flood x/1 1..1 => a: named x/1 1<0 1
         a: block
-        b: flood x/1 2..3
-        b: flood x/2 4..20
-        b: flood other 21..21
+        b: flood x/1 2..3, x/2 4..20, other 21..21
         a: open
             a: skipped 1 partition 0 1..21 Dropped
             a: caught-up 1 partition 0 through 21
@@ -135,8 +123,7 @@ fn disconnect() {
         a: subscribe 1 x/#, 2 +/1 policy replay => a: subscribed 1 filter, 2 filter
         b: flood x/1 1..1 => a: named x/1 1<0 1
         a: block
-        b: flood x/1 2..3
-        b: flood x/2 4..20
+        b: flood x/1 2..3, x/2 4..20
         a: open
             a: unsubscribed 1 2500
             a: named x/1 2<1 2 for 2, 3<2 3 for 2
@@ -173,9 +160,7 @@ fn by_partition() {
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         a: block
-        b: flood x/1 1..2
-        b: flood x/1 3..20
-        b: flood x/2 1..3
+        b: flood x/1 1..2, x/1 3..20, x/2 1..3
         a: open
             a: named x/2 1<0 1, 2<1 2, 3<2 3
             a: skipped 1 partition 0 0..20 Dropped
@@ -307,11 +292,7 @@ fn streams() {
         c: block
         d: block
         e: block
-        b: flood x/1 1..1
-        b: flood a 2..2
-        b: flood x/1 3..5
-        b: flood x/2 6..12
-        b: flood a 13..13
+        b: flood x/1 1..1, a 2..2, x/1 3..5, x/2 6..12, a 13..13
         c: open
             c: event crore.skipped id -,7:2/7: {\"topic\":\"a\",\"from\":0,\"through\":2,\"reason\":\"conflated\"}
             c: event id -,7:13/7: {\"topic\":\"a\",\"position\":\"7:13\",\"offset\":13,\"time_ms\":1000000,\"data\":\"13\"}
@@ -330,7 +311,6 @@ fn streams() {
         b: flood x/1 14..14
             c: event id -,7:13/7:e {\"topic\":\"x/1\",\"position\":\"7:14\",\"offset\":14,\"time_ms\":1000000,\"data\":\"14\"}
             d: event id -,-/7:e {\"topic\":\"x/1\",\"position\":\"7:14\",\"offset\":14,\"time_ms\":1000000,\"data\":\"14\"}
-        f: connect
         f: GET /events?topic=x/%2B&policy=disconnect | Last-Event-ID: -/7:
             f: 200 close stream
             f: retry 2000

@@ -21,10 +21,7 @@ fn four_partitions(settings: &mut Settings) {
 fn resumes() {
     script! { four_partitions, "
         b: session
-        b: flood x/1 1..3
-        b: flood x/2 1..3
-        b: flood x/3 1..3
-        b: flood y 1..3
+        b: flood x/1 1..3, x/2 1..3, x/3 1..3, y 1..3
         a: session
         a: subscribe 1 x/+ each 0 7:0 each 1 7:0 each 2 7:1
             a: subscribed 1 filter, 0 through 7:0 continued replaying, 1 through 7:0 continued replaying
@@ -63,9 +60,7 @@ fn a_message_while_opening() {
         b, a: session
         homes stop 1
         a: subscribe 1 x/#
-        b: flood x/1 1..2
-        b: flood x/2 1..2
-        b: flood x/3 1..2
+        b: flood x/1 1..2, x/2 1..2, x/3 1..2
         homes go
             a: subscribed 1 filter, 0 through 7:0 replaying
             a: named x/2 1<0 1, 2<1 2
@@ -89,8 +84,7 @@ fn lags() {
         a: block
         b: flood x/1 1..3
         a: subscribe 2 +/1
-        b: flood x/1 4..12
-        b: flood x/2 13..14
+        b: flood x/1 4..12, x/2 13..14
         a: drain 60
             a: subscribed 2 filter
             a: named x/1 1<0 1 for 1, 2<1 2 for 1
@@ -141,8 +135,7 @@ fn trickle() {
         a: block
         b: flood x/1 1..1
         a: drain 7
-        b: flood x/1 2..20
-        b: flood x/2 21..25
+        b: flood x/1 2..20, x/2 21..25
         a: drain 50 => a: named x/1 1<0 1, 2<1 2 for 1, 3<2 3 for 1
         b: flood x/1 26..30
         a: drain 1
@@ -272,7 +265,6 @@ fn unsubscribing_while_behind() {
 fn a_stream_resumes() {
     script! { four_partitions, "
         b: session
-        c: connect
         c: GET /events?topic=x/%23&topic=%2B/1&topic=y
             c: 200 close stream
             c: retry 2000
@@ -288,7 +280,6 @@ fn a_stream_resumes() {
         b: publish 0 x/1 three
         b: publish 0 x/3 four
         b: publish 0 y five
-        c: connect
         c: GET /events?topic=x/%23&topic=%2B/1&topic=y | Last-Event-ID: -,-,7:0/7:1.1..
             c: 200 close stream
             c: retry 2000
@@ -311,7 +302,6 @@ fn a_stream_resumes() {
 fn a_stream_lags() {
     script! { small_outbox, "
         b: session
-        c: connect
         c: GET /events?topic=x/%23&topic=y
             c: 200 close stream
             c: retry 2000
@@ -319,9 +309,7 @@ fn a_stream_lags() {
             c: event crore.start {\"topic\":\"y\",\"position\":\"7:0\",\"complete\":true}
             c: id -,7:0/7:
         c: block
-        b: flood x/1 1..3
-        b: flood y 4..4
-        b: flood x/1 5..14
+        b: flood x/1 1..3, y 4..4, x/1 5..14
         c: open
             c: event id -,7:4/7: {\"topic\":\"y\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"4\"}
             c: event crore.caught_up id -,7:14/7: {}
@@ -365,7 +353,6 @@ fn a_stream_whose_log_cannot_be_read() {
             c: closed
         count subscriptions filters => subscriptions 0 filters 0
         reads go
-        c: connect
         c: GET /events?topic=x/%23&topic=%2B/1&topic=z | Last-Event-ID: -,-,7:0/7:...
             c: 200 close stream
             c: retry 2000
@@ -392,7 +379,6 @@ fn a_stream_that_ends_behind_a_full_socket() {
         "
         b, a: session
         a: subscribe 1 z => a: subscribed 1 through 7:0
-        c: connect
         c: GET /events?topic=x/%23
             c: 200 close stream
             c: retry 2000
@@ -418,7 +404,6 @@ fn a_stream_that_ends_behind_a_full_socket() {
 #[test]
 fn streams_that_are_too_wide() {
     script! { "
-        c: connect
         c: GET /events?topic=a/%23&topic=b
             c: 200 close stream
             c: retry 2000
@@ -427,7 +412,6 @@ fn streams_that_are_too_wide() {
             c: id -,7:0/7:
     " }
     script! { |settings| settings.logs[0].partitions_count = 200, "
-        c: connect
         c: GET /events?topic=a/%23&topic=b => c: 400 too_many_topics
     " }
 }

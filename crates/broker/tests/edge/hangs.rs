@@ -46,7 +46,6 @@ fn one_log_hangs() {
         b: ping 2 => b: pong 2
         b: history 3 news => b: history 3 head 2 [1<0 hi, 2<1 there]
         b: unsubscribe 1 => b: unsubscribed 1 0
-        c: connect
         c: POST /topics/news > http => c: 200 {\"epoch\":\"7\",\"offset\":3,\"duplicate\":false}
         c: POST /topics/disk/a > four
         time +6s => a: pong 5

@@ -6,7 +6,6 @@ use crate::support::{check, check_with, script};
 #[test]
 fn publish_and_history() {
     script! { "
-        c: connect
         c: GET /topics/news
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         c: POST /topics/news > hi => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
@@ -43,7 +42,6 @@ fn publish_and_history() {
 #[test]
 fn the_root_tells_what_this_port_is() {
     script! { "
-        c: connect
         c: GET /
             c: 200 [content-type: text/plain; charset=utf-8] 673 bytes to s says otherwise.|Documents: https://github.com/crore/crore|
         c: POST / > x
@@ -57,7 +55,6 @@ fn the_envelope() {
     script! { "
         a: session
         a: subscribe 1 # => a: subscribed 1 filter
-        c: connect
         c: POST /publish > {\"topic\":\"a\",\"data\":\"hi\"}
             a: named a 1<0 hi
             c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
@@ -100,7 +97,6 @@ fn a_batch_in_part() {
             settings.limits.message_bytes_max = 100;
         },
         "
-        c: connect
         c: POST /publish > [{\"topic\":\"a\",\"data\":1},{\"topic\":\"b\",\"data\":2}]
             c: 200 {\"results\":[{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":1,\"duplicate\":false},{\"topic\":\"b\",\"error\":{\"code\":\"topics_full\",\"status\":503,\"temporary\":true,\"detail\":\"the node has reached topics_max\"}}]}
         c: POST /publish > {\"topic\":\"b\",\"data\":2} => c: 503 [retry-after: 1] topics_full
@@ -159,7 +155,6 @@ fn half_close() {
             c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
             c: closed
         count connections => connections 0
-        c: connect
         c: GET /topics/a?wait=10s
         c: end
         time +5s
@@ -180,11 +175,9 @@ fn half_close() {
 #[test]
 fn polls_without_time() {
     script! { "
-        c: connect
         c: GET /topics/a?wait=0
             c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         time +1ms
-        p: connect
         p: POST /topics/a > x => p: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         c: GET /topics/a?wait=0&since=7:0
             c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":1,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000001,\"data\":\"x\"}],\"more\":false,\"cursor\":\"7:1\"}
@@ -208,18 +201,15 @@ fn polls_without_time() {
 #[test]
 fn keep_alive() {
     script! { |settings| settings.limits.keep_alive_timeout_ms = 20_000, "
-        c: connect
         c: GET /topics/a HTTP/1.0
             c: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
             c: closed
-        c: connect
         c: GET /topics/a HTTP/1.0 | Connection: keep-alive
             c: 200 keep-alive {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         c: GET /nowhere HTTP/1.0 | Connection: keep-alive => c: 404 keep-alive not_found
         c: GET /topics/a | Connection: close
             c: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
             c: closed
-        c: connect
         c: GET /topics/a
             c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         time +15s
@@ -243,7 +233,6 @@ fn keep_alive() {
         time +10s
             c: 408 close request_timeout
             c: closed
-        c: connect
         c: GET /topics/b
             c: 200 {\"topic\":\"b\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         c: raw GET /topi
@@ -252,7 +241,6 @@ fn keep_alive() {
         time +15s
             c: 408 close request_timeout
             c: closed
-        c: connect
         c: GET /nowhere => c: 404 not_found
         c: block
         c: GET /nowhere
@@ -280,7 +268,6 @@ fn expectations() {
         c: raw POST /topics/a+ HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 10\\r\\nExpect: 100-continue\\r\\n\\r\\n
             c: 400 close malformed_topic
             c: closed
-        c: connect
         c: POST /topics/a | Expect: money > x
             c: 417 close unsupported_expectation
             c: closed
@@ -295,7 +282,6 @@ fn refusals() {
             settings.limits.head_bytes_max = 10_000;
         },
         "
-        c: connect
         c: GET /index.html => c: 404 not_found
         c: GET /connection/websocket => c: 404 not_found
         c: GET /topics/ => c: 400 topic_required
@@ -314,15 +300,12 @@ fn refusals() {
         c: GET /topics/a > body
             c: 400 close malformed_request
             c: closed
-        c: connect
         c: POST /nowhere > body
             c: 404 close not_found
             c: closed
-        c: connect
         c: POST /topics/a > x*101
             c: 413 close message_too_large
             c: closed
-        c: connect
         c: POST /topics/a >> x*90|x*20
             c: 413 close message_too_large
             c: closed
@@ -354,11 +337,9 @@ fn refusals() {
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 1\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n
             c: 400 close malformed_request
             c: closed
-        c: connect
         c: GET /topics/a | X: x*10000
             c: 431 close header_too_large
             c: closed
-        c: connect
         c: GET /topics?topic=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
             c: 200 {\"topic\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         count connections => connections 1
@@ -371,7 +352,6 @@ fn a_target_that_is_too_long() {
     let target = "x".repeat(9_000);
     check(&format!(
         "
-        c: connect
         c: GET /{target}
             c: 414 close uri_too_long
             c: closed
@@ -383,7 +363,6 @@ fn a_target_that_is_too_long() {
 #[test]
 fn head() {
     script! { "
-        c: connect
         c: HEAD /topics/a => c: 405 [allow: GET, POST, OPTIONS]
         c: HEAD / => c: 405 [allow: GET, OPTIONS]
         c: GET /topics/a
@@ -394,27 +373,21 @@ fn head() {
 #[test]
 fn refused_upgrades() {
     script! { "
-        c1: connect
         c1: GET /crore
             c1: 426 upgrade, close upgrade_required
             c1: closed
-        c2: connect
         c2: POST /crore > x
             c2: 405 [allow: GET] close method_not_allowed
             c2: closed
-        c3: connect
         c3: GET /crore | Upgrade: websocket | Connection: Upgrade | Sec-WebSocket-Version: 13 | Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==
             c3: 400 close subprotocol_required
             c3: closed
-        c4: connect
         c4: GET /echo | Upgrade: websocket | Connection: Upgrade | Sec-WebSocket-Version: 12 | Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==
             c4: 426 upgrade, close unsupported_websocket_version
             c4: closed
-        c5: connect
         c5: GET /echo | Upgrade: websocket | Connection: Upgrade | Sec-WebSocket-Version: 13 | Sec-WebSocket-Key: AAAA
             c5: 400 close malformed_handshake
             c5: closed
-        c6: connect
         c6: GET /echo | Origin: http://evil | Upgrade: websocket | Connection: Upgrade | Sec-WebSocket-Version: 13 | Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==
             c6: 403 origin_forbidden
         count connections sessions => connections 1 sessions 0
@@ -476,7 +449,6 @@ fn hosts_of_a_node_on_loopback() {
     let script = |origin: &'static str, answer: &str| {
         let script = format!(
             "
-            c: connect
             c: GET /nowhere => c: {answer}
             c: GET /nowhere | Origin: http://h => c: {}
             ",

@@ -7,7 +7,6 @@ fn long_poll() {
     script! { "
         b: session
         b: flood news 1..2
-        c: connect
         c: GET /topics/news?since=7:1&wait=10s
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":2,\"messages\":[{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"2\"}],\"more\":false,\"cursor\":\"7:2\"}
         c: GET /topics/news?since=7:2&wait=10s
@@ -63,7 +62,6 @@ fn a_poll_without_an_answer() {
 #[test]
 fn a_refused_poll() {
     script! { |settings| settings.limits.topics_max = 0, "
-        c: connect
         c: GET /topics/news?wait=2s => c: 503 [retry-after: 1] topics_full
         c: GET /topics/news
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
@@ -76,7 +74,6 @@ fn polls_by_pages() {
     script! { |settings| settings.limits.page_records_max = 3, "
         b: session
         b: flood news 1..7
-        c: connect
         c: GET /topics/news?since=7:0&wait=5s
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":3,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"1\"},{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"2\"},{\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"3\"}],\"more\":true,\"cursor\":\"7:3\"}
         c: GET /topics/news?since=7:0&wait=5s&limit=1
@@ -131,13 +128,10 @@ fn echo() {
 fn drain() {
     script! { "
         c: connect
-        d: connect
         d: GET /topics/a
             d: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
-        e: connect
         e: GET /topics/a?wait=10s
         homes stop
-        f: connect
         f: POST /topics/a > x
         g: connect
         g: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 2\\r\\n\\r\\nx
@@ -153,18 +147,15 @@ fn drain() {
             g: 200 close {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}
             g: closed
         time +11s
-        h: connect
         h: GET /topics/a
             h: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":2,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"x\"},{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"xy\"}],\"more\":false,\"cursor\":\"7:2\"}
             h: closed
         i: connect native
             i: 503 close [retry-after: 1] shutting_down
             i: closed
-        j: connect
         j: GET /events?topic=a
             j: 503 close [retry-after: 1] shutting_down
             j: closed
-        k: connect
         k: GET /topics/a?wait=10s
             k: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":2,\"messages\":[],\"more\":false,\"cursor\":\"7:2\"}
             k: closed

@@ -7,7 +7,6 @@ use crate::support::{check_with, script};
 #[test]
 fn unknown_parameters() {
     script! { "
-        c: connect
         c: GET /topics/a?start=first => c: 400 unknown_parameter
         c: GET /topics/a?last=5 => c: 400 unknown_parameter
         c: GET /topics/a?policy=drop => c: 400 unknown_parameter
@@ -19,16 +18,13 @@ fn unknown_parameters() {
         c: POST /topics/a?reverse > x
             c: 400 close unknown_parameter
             c: closed
-        c: connect
         c: POST /topics/a?retain=1 > x => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         c: POST /topics?topic=a&retained=1 > x
             c: 400 close unknown_parameter
             c: closed
-        c: connect
         c: POST /publish?topic=a > {\"topic\":\"a\",\"data\":1}
             c: 400 close unknown_parameter
             c: closed
-        c: connect
         c: POST /publish?token=x > {\"topic\":\"a\",\"data\":1}
             c: 200 {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}
         c: GET /events?topic=a&start=first => c: 400 unknown_parameter
@@ -49,7 +45,6 @@ fn starts_of_streams() {
         b: session
         b: publish 0 demo/a one
         b: publish 0 demo/b two
-        c: connect
         c: GET /events?topic=demo/%23&since=7:0 => c: 400 unsupported_start
         c: GET /events?topic=demo/%23&last=1 => c: 400 unsupported_start
         c: GET /events?topic=demo/%23&snapshot => c: 400 unsupported_start
@@ -57,14 +52,12 @@ fn starts_of_streams() {
         c: GET /events?topic=demo/a&topic=demo/b&since=7:0 => c: 400 unsupported_start
         c: GET /events?topic=demo/a&since=7:0&last=1 => c: 400 malformed_parameter
         c: GET /events?topic=demo/%23&since=7:0 | Last-Event-ID: -/7:0 => c: 400 unsupported_start
-        d: connect
         d: GET /events?topic=demo/a&since=7:0
             d: 200 close stream
             d: retry 2000
             d: event crore.start {\"topic\":\"demo/a\",\"position\":\"7:0\",\"complete\":true}
             d: event id 7:1 {\"topic\":\"demo/a\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
             d: event crore.caught_up id 7:2 {}
-        e: connect
         e: GET /events?topic=demo/a&topic=demo/b&last=1
             e: 200 close stream
             e: retry 2000
@@ -74,7 +67,6 @@ fn starts_of_streams() {
             e: event crore.caught_up id 7:2,0 {}
             e: event id 7:2,2 {\"topic\":\"demo/b\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"two\"}
             e: event crore.caught_up {}
-        f: connect
         f: GET /events?topic=demo/a&since=7:1 | Last-Event-ID: 7:0
             f: 200 close stream
             f: retry 2000
@@ -88,7 +80,6 @@ fn starts_of_streams() {
 #[test]
 fn spoilt_filters() {
     script! { "
-        c: connect
         c: GET /events?topic= => c: 400 malformed_filter
         c: GET /events?topic=demo/&topic=demo/+&topic=demo/x&topic=/
             c: 200 close stream
@@ -111,7 +102,6 @@ fn retained() {
             settings.logs[0].partitions_count = 2;
         },
         "
-        c: connect
         c: GET /retained/t => c: 404 not_found
         c: POST /topics/t > first => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         c: GET /retained/t => c: 404 not_found
@@ -145,13 +135,11 @@ fn retained() {
 fn data_as_json() {
     script! { "
         c: connect
-        s: connect
         s: GET /events?topic=%23&data=json
             s: 200 close stream
             s: retry 2000
             s: event crore.start {\"topic\":\"#\",\"complete\":true}
             s: id -/7:
-        p: connect
         p: GET /topics/t?wait=30s&data=json
         c: POST /topics/t | Content-Type: application/json > {\"a\": [1, \"x\"]}
             c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
@@ -185,7 +173,6 @@ fn data_as_json() {
 #[test]
 fn repeated_tags() {
     script! { "
-        s: connect
         s: GET /events?topic=t
             s: 200 close stream
             s: retry 2000
@@ -196,7 +183,6 @@ fn repeated_tags() {
             s: event id 7:1 {\"topic\":\"t\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"tags\":{\"a\":\"2\",\"z\":[\"1\",\"3\"]},\"data\":\"one\"}
         b: publish 0 t two tag z 1 tag a 2
             s: event id 7:2 {\"topic\":\"t\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"tags\":{\"z\":\"1\",\"a\":\"2\"},\"data\":\"two\"}
-        c: connect
         c: POST /publish > {\"topic\":\"t\",\"data\":\"\",\"tags\":{\"k\":[\"1\",\"2\"],\"l\":\"3\",\"k\":\"4\",\"m\":[]}}
             c: 200 {\"epoch\":\"7\",\"offset\":3,\"duplicate\":false}
             s: event id 7:3 {\"topic\":\"t\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"tags\":{\"k\":[\"1\",\"2\",\"4\"],\"l\":\"3\"},\"data\":\"\"}
@@ -210,7 +196,6 @@ fn repeated_tags() {
 #[test]
 fn bodies_without_a_type() {
     script! { "
-        c: connect
         c: POST /topics/t | Content-Type: application/x-www-form-urlencoded > hello
             c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         c: POST /topics/t | Content-Type: Application/X-WWW-Form-URLencoded | ce-id: 7 > hex:00ff

@@ -58,7 +58,6 @@ fn sessions_come_and_go() {
 #[test]
 fn requests_are_told_without_their_queries() {
     script! { with_access, "
-        c: connect
         c: GET /topics/a?since=7:0&token=secret
             c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         c: POST /topics/a > hi => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
@@ -75,7 +74,6 @@ fn requests_are_told_without_their_queries() {
 #[test]
 fn refused_origins() {
     script! { |_| {}, "
-        c: connect
         c: GET /topics/a | Origin: https://x.example => c: 403 origin_forbidden
         c: GET /topics/a | Origin: https://y.example => c: 403 origin_forbidden
         c: GET /crore | Origin: https://z.example => c: 403 origin_forbidden
@@ -100,7 +98,6 @@ fn a_storm_is_a_count() {
             settings.journal.access_rate_max = 2;
         },
         "
-        c: connect
         c: DELETE /topics/a => c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
         c: DELETE /topics/b => c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
         c: DELETE /topics/c => c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
@@ -119,8 +116,7 @@ fn a_storm_is_a_count() {
 #[test]
 fn decisions_say_who_what_and_why_not() {
     script! { with_audit, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.s:news => a: welcome ping 60s
+        a: session token anna.s:news
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: publish 2 news hi => a: error request 2 forbidden
         journal
@@ -131,7 +127,6 @@ fn decisions_say_who_what_and_why_not() {
             a: close 3507 revoked
             a: closed
         journal => decided native 127.0.0.1:0 anna go_on  token_revoked
-        b: connect
         b: GET /topics/news?token=bad
             b: 401 [www-authenticate: Bearer error=\"invalid_token\"] unauthorized
         journal => decided http 127.0.0.1:0 nobody authenticate  unauthorized
@@ -152,11 +147,9 @@ fn each_client_is_told_when_it_has_shown_who_it_is() {
             };
         },
         "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.s:news.h:news => a: welcome ping 60s
+        a: session token anna.s:news.h:news
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 4600000 ms
-        b: connect
         b: GET /topics/news | Authorization: Bearer anna.s:news.h:news
             b: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         b: GET /topics/news | Authorization: Bearer anna.s:news.h:news
@@ -168,12 +161,10 @@ fn each_client_is_told_when_it_has_shown_who_it_is() {
             decided http 127.0.0.1:0 anna history news granted
             decided http 127.0.0.1:0 anna history news granted
         a: reset
-        a: connect ws => a: 101 crore.v1
-        a: hello kept
+        a: session kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
-        c: connect ws => c: 101 crore.v1
-        c: hello 30
+        c: session 30
             c: error connection unauthorized
             c: close 3502 unauthorized
             c: closed

@@ -6,7 +6,6 @@ use crate::support::{check_with, script};
 fn subscribe_and_publish() {
     script! { "
         b: session
-        c: connect
         c: GET /line => c: 101
         c: raw sub news\\n => c: subscribed news 7:0
         b: publish 0 news hi => c: message news 7:1 hi
@@ -23,7 +22,6 @@ fn resume() {
     script! { "
         b: session
         b: flood news 1..4
-        c: connect
         c: GET /line => c: 101
         c: raw sub news 7:2\\n
             c: subscribed news 7:2
@@ -42,12 +40,10 @@ fn lag() {
         },
         "
         b: session
-        c: connect
         c: GET /line => c: 101
         c: raw sub news\\n => c: subscribed news 7:0
         c: block
-        b: flood news 1..3
-        b: flood news 4..8
+        b: flood news 1..3, news 4..8
         count lagging => lagging 1
         c: open
             c: message news 7:1 1, 7:2 2, 7:3 3, 7:4 4, 7:5 5, 7:6 6, 7:7 7, 7:8 8
@@ -60,7 +56,6 @@ fn lag() {
 #[test]
 fn refusals() {
     script! { "
-        c: connect
         c: GET /line => c: 101
         c: raw sub a/#\\nhello\\npub a/# x\\n
             c: error malformed_request, malformed_request, malformed_topic

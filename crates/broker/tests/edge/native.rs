@@ -45,8 +45,7 @@ fn pipelining_before_welcome() {
             a: error connection hello_required
             a: close 3504 hello_required
             a: closed
-        b: connect ws => b: 101 crore.v1
-        b: hello 30 => b: welcome ping 30s
+        b: session 30 => b: welcome ping 30s
         b: hello 30
             b: error connection hello_repeated
             b: close 3504 hello_required
@@ -75,8 +74,7 @@ fn pipelining_before_welcome() {
 fn since_complete() {
     script! { "
         b: session
-        b: flood news 1..3
-        b: flood other 4..5
+        b: flood news 1..3, other 4..5
         a: session
         a: subscribe 1 news since 7:1, 2 other since 7:5, 3 none since 7:5
             a: subscribed 1 through 7:1 continued replaying, 2 through 7:5 continued

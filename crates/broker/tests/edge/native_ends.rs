@@ -14,9 +14,7 @@ fn history() {
         a: session
         a: history 1 news => a: history 1 head 0 []
         a: publish 0 news kept retain
-        a: flood news 2..4
-        a: flood other 5..5
-        a: flood news 6..8
+        a: flood news 2..4, other 5..5, news 6..8
         a: history 2 news => a: history 2 head 8 [2<1 2, 3<2 3, 4<3 4] more
         a: history 3 news since 7:3 => a: history 3 head 8 [4<3 4, 6<4 6, 7<6 7] more
         a: history 4 news since 7:7 => a: history 4 head 8 [8<7 8]
@@ -67,10 +65,7 @@ fn refused_publications() {
 #[test]
 fn options_that_are_not_served() {
     script! { "
-        a: connect ws => a: 101 crore.v1
-        a: hello 0 ticket forged
-            a: welcome ping 60s
-            a: error connection ticket_refused
+        a: session 0 ticket forged => a: error connection ticket_refused
         a: ticket 9 => a: error request 9 unsupported_frame
         a: subscribe 2 a/# each 0 7:1, 3 news each 0 7:1, 4 news
             a: error subscription 3 unsupported_start
@@ -83,13 +78,11 @@ fn options_that_are_not_served() {
 #[test]
 fn signs_of_life() {
     script! { |settings| settings.limits.ping_interval_s = 30, "
-        a: connect ws => a: 101 crore.v1
-        a: hello 60 => a: welcome ping 60s
+        a: session 60
         b: connect native
             b: 101 crore.v1
             b: welcome ping 30s
-        c: connect ws => c: 101 crore.v1
-        c: hello 1 => c: welcome ping 5s
+        c: session 1 => c: welcome ping 5s
         a: ping 77 => a: pong 77
         a: control ping hi => a: control pong hi
         c: control pong hi
@@ -156,8 +149,7 @@ fn no_pings() {
             a: 101 crore.v1
             a: welcome ping 0s
         time +200s
-        b: connect ws => b: 101 crore.v1
-        b: hello 5 => b: welcome ping 5s
+        b: session 5 => b: welcome ping 5s
         time +9s => b: ping 1205
     " }
 }

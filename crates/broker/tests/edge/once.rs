@@ -8,7 +8,6 @@ fn keys_over_http() {
     script! { r#"
         a: session
         a: subscribe 1 # => a: subscribed 1 filter
-        c: connect
         c: POST /topics/a | Idempotency-Key: "k 1" > hi
             a: named a 1<0 hi
             c: 200 {"epoch":"7","offset":1,"duplicate":false}
@@ -27,7 +26,6 @@ fn keys_over_http() {
 #[test]
 fn batches() {
     script! { r#"
-        c: connect
         c: POST /publish | Idempotency-Key: k > [{"topic":"a","data":1},{"topics":["a","b"],"data":2}]
             c: 200 {"results":[{"topic":"a","epoch":"7","offset":1,"duplicate":false},{"topic":"a","epoch":"7","offset":2,"duplicate":false},{"topic":"b","epoch":"7","offset":3,"duplicate":false}]}
         c: POST /publish | Idempotency-Key: k > [{"topic":"a","data":1},{"topics":["a","b"],"data":2},{"topic":"a","data":3}]
@@ -42,7 +40,6 @@ fn batches() {
 fn producers_over_http() {
     script! { r#"
         c: connect
-        d: connect
         d: POST /publish > {"topic":"a","data":1,"producer":{"id":"p","sequence":1}}
             d: 200 {"epoch":"7","offset":1,"duplicate":false}
         c: POST /publish > {"topic":"a","data":2,"producer":{"id":"p","sequence":2}}
@@ -61,7 +58,6 @@ fn producers_over_http() {
 #[test]
 fn epochs_over_http() {
     script! { r#"
-        c: connect
         c: POST /topics/a | Crore-Expected-Epoch: 7 > hi
             c: 200 {"epoch":"7","offset":1,"duplicate":false}
         c: POST /topics/a | Crore-Expected-Epoch: 6 > hi => c: 409 epoch_mismatch 7:1
@@ -74,15 +70,12 @@ fn epochs_over_http() {
 #[test]
 fn malformed_headers() {
     script! { r#"
-        c: connect
         c: POST /topics/a | Idempotency-Key: "k > hi
             c: 400 close malformed_parameter
             c: closed
-        d: connect
         d: POST /topics/a | Idempotency-Key: a | Idempotency-Key: b > hi
             d: 400 close malformed_parameter
             d: closed
-        e: connect
         e: POST /publish | Crore-Expected-Epoch: seven > {"topic":"a","data":1}
             e: 400 close malformed_parameter
             e: closed

@@ -20,10 +20,7 @@ fn conflate() {
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: block
-        b: flood news 1..5
-        b: flood other 6..6
-        b: flood news 7..30
-        b: flood other 31..31
+        b: flood news 1..5, other 6..6, news 7..30, other 31..31
         a: drain 10 => a: skipped 1 0..29 Conflated
         b: flood news 32..32
         a: open
@@ -42,8 +39,7 @@ fn conflate_with_nothing_between() {
         b, a: session
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
-        b: flood other 1..8
-        b: flood news 9..9
+        b: flood other 1..8, news 9..9
         a: open
             a: skipped 2 0..7 Conflated
             a: message 2 8<7 8
@@ -61,16 +57,14 @@ fn conflate_again_and_again() {
         b, a: session
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
-        b: flood news 1..1
-        b: flood news 2..10
+        b: flood news 1..1, news 2..10
         homes stop
         a: open
         a: block
         homes go
         b: flood other 11..30
         a: drain 12 => a: skipped 2 0..29 Conflated
-        b: flood news 31..31
-        b: flood news 32..45
+        b: flood news 31..31, news 32..45
         a: drain 60
             a: message 2 30<29 30
             a: caught-up 2 through 45
@@ -89,10 +83,7 @@ fn drop() {
         b, a: session
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
-        b: flood news 1..2
-        b: flood news 3..4
-        b: flood other 5..5
-        b: flood news 6..30
+        b: flood news 1..2, news 3..4, other 5..5, news 6..30
         b: flood other 31..31
         a: open
             a: skipped 2 0..31 Dropped
@@ -117,8 +108,7 @@ fn disconnect() {
         b: flood news 6..20
         a: drain 10 => a: message 1 5<4 5
         a: open => a: unsubscribed 1 2500
-        b: flood news 21..21
-        b: flood other 22..22 => a: message 2 22<3 22
+        b: flood news 21..21, other 22..22 => a: message 2 22<3 22
         a: subscribe 1 news since 7:4
             a: subscribed 1 through 7:4 continued replaying
             a: message 1 5..21: 17 in order
@@ -202,8 +192,7 @@ fn conflate_overtaken_by_eviction() {
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: block
-        b: flood news 1..1
-        b: flood news 2..20
+        b: flood news 1..1, news 2..20
         time +12s
         a: open
             a: gap 1 0..20 Evicted
@@ -239,8 +228,7 @@ fn raw_streams() {
         c: drain 20 => c: event id 7:1 1
         d: drain 20 => d: event id 7:1 1
         e: drain 20 => e: event id 7:1 1
-        b: flood news 2..2
-        b: flood news 3..20
+        b: flood news 2..2, news 3..20
         c: open
             c: event id 7:2 2
             c: event crore.skipped id 7:19 {\"from\":2,\"through\":19,\"reason\":\"conflated\"}
@@ -257,7 +245,6 @@ fn raw_streams() {
         b: flood news 21..21
             c: event id 7:21 21
             d: event id 7:21 21
-        f: connect
         f: GET /topics/news?policy=disconnect | Accept: text/event-stream | Last-Event-ID: 7:19
             f: 200 close stream
             f: retry 2000
@@ -289,9 +276,7 @@ fn composite_streams() {
             d: id 7:0,0
         c: block
         d: block
-        b: flood a 1..3
-        b: flood b 4..5
-        b: flood a 6..9
+        b: flood a 1..3, b 4..5, a 6..9
         c: drain 30
         b: flood b 10..10
         c: open
@@ -313,7 +298,6 @@ fn composite_streams() {
 #[test]
 fn policies_by_parameter() {
     script! { by_rule(LagPolicy::Replay), "
-        c: connect
         c: GET /events?topic=a&policy=newest => c: 400 malformed_parameter
         c: GET /topics/a?policy=Drop | Accept: text/event-stream => c: 400 malformed_parameter
     " }
@@ -330,8 +314,7 @@ fn policies_by_option() {
         a: block
         c: block
         d: block
-        b: flood news 1..1
-        b: flood news 2..12
+        b: flood news 1..1, news 2..12
         a: open
             a: skipped 1 0..11 Conflated
             a: message 1 12<11 12

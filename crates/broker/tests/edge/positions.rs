@@ -17,7 +17,6 @@ fn cursors_do_not_age() {
         b, a: session
         a: subscribe 1 x/#, 2 +, 3 z => a: subscribed 1 filter, 2 filter, 3 through 7:0
         b: flood y 1..8 => a: named y 1<0 1, 2<1 2, 3<2 3, 4<3 4, 5<4 5, 6<5 6, 7<6 7, 8<7 8
-        c: connect
         c: GET /events?topic=x/%23&topic=x/%2B&topic=z
             c: 200 close stream
             c: retry 2000
@@ -83,7 +82,6 @@ fn cursors_do_not_age() {
             a: subscribed 2 filter, 0 through 7:14 replaying
             a: gap 2 partition 0 9..14 Evicted
             a: caught-up 2 partition 0 through 18
-        c: connect
         c: GET /events?topic=x/%23&topic=x/%2B&topic=z | Last-Event-ID: -,-,7:18/7:i
             c: 200 close stream
             c: retry 2000
@@ -107,7 +105,6 @@ fn nobody_is_told_too_much() {
         "
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
-        c: connect
         c: GET /events?topic=x/%23
             c: 200 close stream
             c: retry 2000
@@ -115,8 +112,7 @@ fn nobody_is_told_too_much() {
             c: id -/7:
         a: block
         c: block
-        b: flood x/1 1..2
-        b: flood y 1..2
+        b: flood x/1 1..2, y 1..2
         time +3s
         a: open => a: named x/1 1<0 1, 2<1 2
         c: open
@@ -126,9 +122,7 @@ fn nobody_is_told_too_much() {
         time +1s => c: id -/7:4
         a: block
         c: block
-        b: flood x/1 3..3
-        b: flood x/1 4..9
-        b: flood y 3..12
+        b: flood x/1 3..3, x/1 4..9, y 3..12
         time +3s
         homes stop
         a: open
@@ -169,8 +163,7 @@ fn answers_on_their_way() {
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         b: flood x/2 1..2 => a: named x/2 1<0 1, 2<1 2
-        b: flood z 1..2
-        b: flood y 1..2
+        b: flood z 1..2, y 1..2
         homes stop 1
         time +1s
         a: subscribe 2 +/9

@@ -121,7 +121,6 @@ fn who_may_publish() {
         a: publish 3 closed/open two => a: published 3 7:2
         a: publish 4 kept two => a: published 4 7:3
         a: publish 5 kept two retain => a: error request 5 forbidden
-        c: connect
         c: POST /topics/closed/a > three => c: 403 forbidden
         c: POST /topics/kept?retain=true > three => c: 403 forbidden
         c: GET /topics/closed/a
@@ -151,7 +150,6 @@ fn a_topics_rate() {
         a: publish 3 slow/a three => a: error request 3 rate_limited
         a: publish 4 slow/b one => a: published 4 7:3
         a: publish 5 fast one => a: published 5 7:4
-        c: connect
         c: POST /topics/slow/a > four => c: 429 [retry-after: 1] rate_limited
         time +500ms
         a: publish 6 slow/a five => a: published 6 7:5
@@ -185,8 +183,7 @@ fn policies_of_subscriptions_that_are_there() {
         reload 1
         a: subscribe 2 other => a: subscribed 2 through 7:0
         a: block
-        b: flood news 1..20
-        b: flood other 1..20
+        b: flood news 1..20, other 1..20
         a: open
             a: skipped 2 0..40 Dropped
             a: caught-up 2 through 40
@@ -221,7 +218,6 @@ fn limits_hold_from_the_next_frame_on() {
         a: publish 4 z abc
             a: published 4 7:2
             a: message 3 2<0 abc
-        c: connect
         c: POST /topics/x > abcdef
             c: 413 close message_too_large
             c: closed
@@ -274,11 +270,9 @@ fn addresses_are_known_of_who_comes() {
     check_reload(
         proxies,
         "
-        a: connect
         a: POST /topics/news > one => a: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         reload 1
         a: POST /topics/news | X-Forwarded-For: 192.0.2.1 > two => a: 403 forbidden
-        b: connect
         b: POST /topics/news | X-Forwarded-For: 192.0.2.1 > three
             b: 200 {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}
         b: POST /topics/news > four => b: 403 forbidden
@@ -309,7 +303,6 @@ fn who_came_before_there_were_proxies_keeps_its_address_in_the_log() {
         reload 0
         a: connect
         reload 1
-        b: connect
         b: GET /nowhere | X-Forwarded-For: 192.0.2.1 => b: 404 not_found
         a: GET /nowhere => a: 404 not_found
         journal

@@ -17,10 +17,7 @@ fn overflow() {
         b, a: session
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
-        b: flood news 1..5
-        b: flood other 6..6
-        b: flood news 7..30
-        b: flood other 31..32
+        b: flood news 1..5, other 6..6, news 7..30, other 31..32
         count lagging pinned => lagging 2 pinned 0
         a: drain 10 => a: message 2 6<0 6
         count pinned => pinned 7
@@ -119,8 +116,7 @@ fn credit_does_not_hold_who_lags() {
         a: subscribe 1 news since 7:2 credit 1, 2 news2 since 7:0 credit 1
             a: subscribed 1 through 7:2 continued, 2 through 7:0 continued
         a: block
-        b: flood news 3..3
-        b: flood news 4..40
+        b: flood news 3..3, news 4..40
         a: open
             a: message 1 3..40: 38 in order
             a: caught-up 1 through 40
@@ -167,8 +163,7 @@ fn large_messages() {
         a: subscribe 1 news, 2 x/# => a: subscribed 1 through 7:0, 2 filter
         b: publish 0 news x*100000 => a: message 1 1<0 100000 bytes
         a: block
-        b: flood news 2..20 size 20000
-        b: flood x/1 21..40 size 20000
+        b: flood news 2..20 size 20000, x/1 21..40 size 20000
         a: drain 30000 => a: message 1 2<1 20002 bytes
         a: open
             a: message 1 3..20: 18 in order
@@ -215,8 +210,7 @@ fn filters_come_back() {
         b, a: session
         a: subscribe 1 x/#, 2 #, 3 x/1 => a: subscribed 1 filter, 2 filter, 3 through 7:0
         a: block
-        b: flood x/1 1..5
-        b: flood x/2 6..20
+        b: flood x/1 1..5, x/2 6..20
         a: drain 40 => a: message 3 1<0 1, 2<1 2, 3<2 3, 4<3 4, 5<4 5
         b: flood x/1 21..21
         a: open
@@ -246,7 +240,6 @@ fn filters_come_back() {
 fn raw_streams_lag() {
     script! { small_outbox, "
         b: session
-        c: connect
         c: GET /topics/news | Accept: text/event-stream
             c: 200 close stream
             c: retry 2000
@@ -279,7 +272,6 @@ fn raw_streams_lag() {
 fn composite_streams_lag() {
     script! { small_outbox, "
         b: session
-        c: connect
         c: GET /events?topic=a&topic=b
             c: 200 close stream
             c: retry 2000
@@ -287,10 +279,7 @@ fn composite_streams_lag() {
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":true}
             c: id 7:0,0
         c: block
-        b: flood a 1..3
-        b: flood b 4..5
-        b: flood a 6..9
-        b: flood b 10..11
+        b: flood a 1..3, b 4..5, a 6..9, b 10..11
         c: drain 30
         b: flood b 12..12
         c: open
@@ -333,12 +322,9 @@ fn a_late_start_in_a_composite_stream() {
             c: event crore.start {\"topic\":\"x/1\",\"position\":\"7:0\",\"complete\":true}
             c: id 7:0,0,0
         c: block
-        b: flood x/1 1..1
-        b: flood x/1 2..3
-        b: flood x/2 1..3
+        b: flood x/1 1..1, x/1 2..3, x/2 1..3
         homes go
-        b: flood x/1 4..10
-        b: flood x/2 11..11
+        b: flood x/1 4..10, x/2 11..11
         c: open
             c: event crore.start {\"topic\":\"x/2\",\"position\":\"7:0\",\"complete\":true}
             c: event crore.start {\"topic\":\"x/3\",\"position\":\"7:0\",\"complete\":true}
@@ -381,7 +367,6 @@ fn a_mark_that_costs_others_their_place() {
         "
         b: session
         homes stop 1
-        c: connect
         c: GET /events?topic=x/1&topic=x/2 | Last-Event-ID: 7:0,0
             c: 200 close stream
             c: retry 2000
@@ -414,7 +399,6 @@ fn a_filters_message_that_costs_its_own_their_place() {
         |settings| (settings.limits.ring_bytes, settings.limits.page_bytes) = (1, 1), // a ring of 32 KiB
         "
         b: session
-        c: connect
         c: GET /events?topic=a&topic=x/%23
             c: 200 close stream
             c: retry 2000

@@ -11,7 +11,6 @@ fn one_of_two_is_refused_at_once() {
         b: subscribe 1 b/#, 2 z/# => b: subscribed 1 filter, 2 filter
         b: publish 0 b/1 one => b: named b/1 1<0 one
         b: publish 0 a/1 two
-        c: connect
         c: GET /events?topic=a/%23&topic=b/%23 | Last-Event-ID: -,-/7:0
             c: 200 close stream
             c: retry 2000
@@ -26,7 +25,6 @@ fn one_of_two_is_refused_at_once() {
         b: unsubscribe 2 => b: unsubscribed 2 0
         b: publish 0 b/1 four => b: named b/1 4<3 four
         b: publish 0 a/1 five
-        c: connect
         c: GET /events?topic=a/%23&topic=b/%23 | Last-Event-ID: !,-/7:3
             c: 200 close stream
             c: retry 2000
@@ -57,7 +55,6 @@ fn one_of_two_is_refused_by_a_home() {
         b: session
         b: publish 0 b/1 one => a: named b/1 1<0 one
         b: publish 0 b/2 two => a: named b/2 1<0 two
-        c: connect
         c: GET /events?topic=a/%23&topic=b/%23 | Last-Event-ID: -,-/7:.
             c: 200 close stream
             c: retry 2000
@@ -76,7 +73,6 @@ fn all_filters_are_refused() {
     script! { |settings| settings.limits.filters_per_shard_max = 1, "
         b: session
         b: subscribe 1 z/# => b: subscribed 1 filter
-        c: connect
         c: GET /events?topic=a/%23&topic=y
             c: 200 close stream
             c: retry 2000
@@ -88,7 +84,6 @@ fn all_filters_are_refused() {
         c: reset
         b: publish 0 a/1 two
         b: unsubscribe 1 => b: unsubscribed 1 0
-        c: connect
         c: GET /events?topic=a/%23&topic=y | Last-Event-ID: !,7:1
             c: 200 close stream
             c: retry 2000
@@ -114,14 +109,12 @@ fn a_replay_without_room() {
         b: session
         b: publish 0 x/1 one
         b: publish 0 x/2 two
-        c: connect
         c: GET /events?topic=x/%23&topic=%2B/1&topic=y | Last-Event-ID: -,-,7:0/7:...
             c: 200 close stream
             c: retry 2000
             c: event crore.error {\"topic\":\"+/1\",\"code\":\"overloaded\",\"detail\":\"the node is overloaded; try again later\"}
             c: closed
         count subscriptions filters => subscriptions 0 filters 0
-        c: connect
         c: GET /events?topic=x/%23&topic=%2B/1&topic=y | Last-Event-ID: -,-,7:0/7:1...
             c: 200 close stream
             c: retry 2000

@@ -20,28 +20,18 @@ fn refused() {
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 1060000 ms
         a: reset
-        a: connect ws => a: 101 crore.v1
-        a: hello kept flip 20
-            a: welcome ping 60s
-            a: error connection ticket_refused
+        a: session kept flip 20 => a: error connection ticket_refused
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: reset
-        a: connect ws => a: 101 crore.v1
-        a: hello 0 ticket nonsense
-            a: welcome ping 60s
-            a: error connection ticket_refused
+        a: session 0 ticket nonsense => a: error connection ticket_refused
         a: reset
         time +59s
-        a: connect ws => a: 101 crore.v1
-        a: hello kept
+        a: session kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
         a: reset
         time +1s
-        a: connect ws => a: 101 crore.v1
-        a: hello kept
-            a: welcome ping 60s
-            a: error connection ticket_refused
+        a: session kept => a: error connection ticket_refused
         count tickets-issued tickets-resumed tickets-refused
             tickets-issued 1 tickets-resumed 1 tickets-refused 3
     " }
@@ -59,16 +49,12 @@ fn revoked() {
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 1060000 ms
         a: reset
-        a: connect ws => a: 101 crore.v1
-        a: hello kept
-            a: welcome ping 60s
-            a: error connection ticket_refused
+        a: session kept => a: error connection ticket_refused
         time +30s
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 10 => a: ticket 10 until 1090000 ms
         a: reset
-        a: connect ws => a: 101 crore.v1
-        a: hello kept
+        a: session kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
         ",
@@ -88,8 +74,7 @@ fn present_limits() {
         a: subscribe 1 a, 2 b => a: subscribed 1 through 7:0, 2 through 7:0
         a: ticket 9 => a: ticket 9 until 1060000 ms
         a: reset
-        a: connect ws => a: 101 crore.v1
-        a: hello kept
+        a: session kept
             a: welcome ping 60s resumed 2
             a: subscribed 1 through 7:0 continued, 2 through 7:0 continued
         a: subscribe 3 c => a: error subscription 3 too_many_subscriptions limit 2

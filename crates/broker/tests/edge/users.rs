@@ -32,21 +32,16 @@ fn with_tokens(settings: &mut Settings) {
 fn sessions_of_a_user_over_all_threads() {
     script! { counted, "
         users max 2
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all => a: welcome ping 60s
-        b: connect ws on 1 => b: 101 crore.v1
-        b: hello token anna.s:news => b: welcome ping 60s
-        c: connect ws => c: 101 crore.v1
-        c: hello token anna.all
+        a: session token anna.all
+        b: session token anna.s:news on 1
+        c: session token anna.all
             c: error connection too_many_connections
             c: close 3009 too_many_connections
             c: closed
-        d: connect ws => d: 101 crore.v1
-        d: hello token ben.all => d: welcome ping 60s
+        d: session token ben.all
         users => anna 2, ben 1
         b: reset
-        c: connect ws => c: 101 crore.v1
-        c: hello token anna.all => c: welcome ping 60s
+        c: session token anna.all
         a: reset
         c: reset
         d: end => d: closed
@@ -60,12 +55,9 @@ fn sessions_of_a_user_over_all_threads() {
 fn the_same_subject_of_two_issuers_is_two_users() {
     script! { counted, "
         users max 1
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.o:one.all => a: welcome ping 60s
-        b: connect ws on 1 => b: 101 crore.v1
-        b: hello token anna.o:two.all => b: welcome ping 60s
-        c: connect ws => c: 101 crore.v1
-        c: hello token anna.o:one.s:news
+        a: session token anna.o:one.all
+        b: session token anna.o:two.all on 1
+        c: session token anna.o:one.s:news
             c: error connection too_many_connections
             c: close 3009 too_many_connections
             c: closed
@@ -81,7 +73,6 @@ fn the_same_subject_of_two_issuers_is_two_users() {
 fn each_request_shows_who_it_counts_for() {
     script! { counted, "
         users max 1
-        a: connect
         a: GET /topics/a | Authorization: Bearer anna.h:a
             a: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         b: connect on 1
@@ -112,11 +103,9 @@ fn who_is_no_user() {
         users max 0
         a: connect ws key prices.all => a: 101 crore.v1
         a: hello 0 => a: welcome ping 60s
-        b: connect
         b: GET /topics/public
             b: 200 {\"topic\":\"public\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
-        c: connect ws => c: 101 crore.v1
-        c: hello token .all => c: welcome ping 60s
+        c: session token .all
         a: renew 1 prices.all => a: error request 1 forbidden
         users => nobody
     " }
@@ -146,15 +135,12 @@ fn upgrades_and_hellos() {
 fn tickets_and_ends() {
     script! { counted, "
         users max 1
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all.x:90 => a: welcome ping 60s
+        a: session token anna.all.x:90
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 1090000 ms
         a: reset
-        b: connect ws on 1 => b: 101 crore.v1
-        b: hello token anna.all => b: welcome ping 60s
-        a: connect ws => a: 101 crore.v1
-        a: hello kept
+        b: session token anna.all on 1
+        a: session kept
             a: error connection too_many_connections
             a: close 3009 too_many_connections
             a: closed
@@ -170,13 +156,10 @@ fn tickets_and_ends() {
 #[test]
 fn a_token_has_its_own_limit() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all => a: welcome ping 60s
+        a: session token anna.all
         users => nobody
-        b: connect ws => b: 101 crore.v1
-        b: hello token anna.all.c:1 => b: welcome ping 60s
-        c: connect ws => c: 101 crore.v1
-        c: hello token anna.all.c:1
+        b: session token anna.all.c:1
+        c: session token anna.all.c:1
             c: error connection too_many_connections
             c: close 3009 too_many_connections
             c: closed
@@ -189,17 +172,14 @@ fn a_token_has_its_own_limit() {
 #[test]
 fn a_renewal_brings_the_first_limit() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all => a: welcome ping 60s
-        b: connect ws => b: 101 crore.v1
-        b: hello token anna.all => b: welcome ping 60s
+        a: session token anna.all
+        b: session token anna.all
         b: subscribe 1 news => b: subscribed 1 through 7:0
         users => nobody
         a: renew 1 anna.all.c:1 => a: renewed 1 until 0 ms
         users => anna 1
         b: renew 2 anna.s:other.c:1 => b: error request 2 too_many_connections
-        c: connect ws => c: 101 crore.v1
-        c: hello token anna.all.c:1
+        c: session token anna.all.c:1
             c: error connection too_many_connections
             c: close 3009 too_many_connections
             c: closed
@@ -225,10 +205,8 @@ fn a_renewal_brings_the_first_limit() {
 #[test]
 fn renewals_that_end_before_the_answer() {
     script! { with_tokens, "
-        a: connect ws => a: 101 crore.v1
-        a: hello token anna.all => a: welcome ping 60s
-        b: connect ws => b: 101 crore.v1
-        b: hello token ben.all => b: welcome ping 60s
+        a: session token anna.all
+        b: session token ben.all
         users stop
         a: renew 1 anna.all.c:1
         b: renew 2 ben.all.c:1.x:5
@@ -247,7 +225,6 @@ fn gone_before_the_answer() {
         users stop
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all
-        b: connect
         b: GET /topics/a | Authorization: Bearer ben.h:a
         c: connect ws => c: 101 crore.v1
         c: hello token carl.all

@@ -20,8 +20,7 @@ fn damaged(valid_below: u64) -> Setup {
 #[test]
 fn the_newest_of_a_topic_is_lost() {
     script! { damaged(2), "
-        pub t one => append g0 t 1<0 one
-        pub t two => append g0 t 2<1 two
+        pub t one, t two => append g0 t 1<0 one, 2<1 two
         pub u three => append g0 u 3<0 three
         commit 9
         lose 2
@@ -83,10 +82,7 @@ fn all_of_a_topic_is_lost() {
 #[test]
 fn filters_are_told_of_damage_alone() {
     script! { damaged(2), "
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
-        pub a three => append g0 a 3<2 three
-        pub a four => append g0 a 4<3 four
+        pub a one, a two, a three, a four => append g0 a 1<0 one, 2<1 two, 3<2 three, 4<3 four
         commit 9
         lose 2
         restart

@@ -145,10 +145,7 @@ fn older_epochs() {
         ..small()
     };
     script! { setup, "
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
-        pub a three => append g0 a 3<2 three
-        pub a four => append g0 a 4<3 four
+        pub a one, a two, a three, a four => append g0 a 1<0 one, 2<1 two, 3<2 three, 4<3 four
         commit 9
         sub e0 s1 a since 6:4 => e0 granted s1 i0 g1 live through 4
         sub e0 s2 a since 6:5 => ask start a newest 1000 through 4 after 0
@@ -169,8 +166,7 @@ fn a_start() {
         pub a one => append g0 a 1<0 one
         pub b two retain => append g0 b 2<0! two
         pub c three retain => append g0 c 3<0! three
-        pub a four => append g0 a 4<1 four
-        pub a five => append g0 a 5<4 five
+        pub a four, a five => append g0 a 4<1 four, 5<4 five
         commit 9
         pub a lost => append g0 a 6<5 lost
         drop-below 4
@@ -194,8 +190,7 @@ fn a_start() {
 fn a_start_on_a_full_disk() {
     script! { small(), "
         pub a one ack key=k => append g0 a 1<0 one
-        pub a two retain => append g0 a 2<1! two
-        pub a three => append g0 a 3<2 three
+        pub a two retain, a three => append g0 a 2<1! two, 3<2 three
         commit 9 => e0 published 7:1
         restart full
         waiting => staged 0 disk 0 pages 0 unavailable 1 uncached 0
@@ -230,12 +225,8 @@ fn publish_once() {
         fail => e0 published LogUnavailable, LogUnavailable, LogUnavailable
         pub a two ack key=l => append g1 a 4<1 two
         commit 9 => e0 published 7:4
-        pub a three => append g1 a 5<4 three
-        pub a four => append g1 a 6<5 four
-        pub a five => append g1 a 7<6 five
-        pub a six => append g1 a 8<7 six
-        pub a seven => append g1 a 9<8 seven
-        pub a eight => append g1 a 10<9 eight
+        pub a three, a four, a five, a six, a seven, a eight
+            append g1 a 5<4 three, 6<5 four, 7<6 five, 8<7 six, 9<8 seven, 10<9 eight
         commit 9
         pub a one ack key=k => e0 published 7:1 duplicate
         restart

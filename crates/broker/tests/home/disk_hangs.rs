@@ -55,9 +55,7 @@ fn a_sync_that_hangs() {
 #[test]
 fn a_read_that_hangs() {
     script! { small(), "
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
-        pub a three => append g0 a 3<2 three
+        pub a one, a two, a three => append g0 a 1<0 one, 2<1 two, 3<2 three
         commit 3
         restart
         history a => ask start a newest 1000 through 3 after 0
@@ -90,8 +88,7 @@ fn a_read_that_hangs() {
 #[test]
 fn clocks_that_jump() {
     script! { small(), "
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
+        pub a one, a two => append g0 a 1<0 one, 2<1 two
         pump
         time +3600000
         pump

@@ -37,13 +37,8 @@ fn names_count_as_retained_bytes() {
 #[test]
 fn dropped_before_the_answer() {
     script! { small(), "
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
-        pub a three => append g0 a 3<2 three
-        pub a four => append g0 a 4<3 four
-        pub a five => append g0 a 5<4 five
-        pub a six => append g0 a 6<5 six
-        pub a seven => append g0 a 7<6 seven
+        pub a one, a two, a three, a four, a five, a six, a seven
+            append g0 a 1<0 one, 2<1 two, 3<2 three, 4<3 four, 5<4 five, 6<5 six, 7<6 seven
         commit 9
         history a reverse => ask start a newest 1000 through 7 after 0
         answer => ask back a before 8 from 1
@@ -62,19 +57,12 @@ fn dropped_before_the_answer() {
 #[test]
 fn a_page_of_history_that_is_dropped_before_the_answer() {
     script! { small(), "
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
-        pub a three => append g0 a 3<2 three
-        pub a four => append g0 a 4<3 four
-        pub a five => append g0 a 5<4 five
-        pub a six => append g0 a 6<5 six
-        pub a seven => append g0 a 7<6 seven
+        pub a one, a two, a three, a four, a five, a six, a seven
+            append g0 a 1<0 one, 2<1 two, 3<2 three, 4<3 four, 5<4 five, 6<5 six, 7<6 seven
         commit 9
         history a 7:1 => ask start a newest 1000 through 7 after 1
         answer => ask page a 1..4
-        pub a eight => append g0 a 8<7 eight
-        pub a nine => append g0 a 9<8 nine
-        pub a ten => append g0 a 10<9 ten
+        pub a eight, a nine, a ten => append g0 a 8<7 eight, 9<8 nine, 10<9 ten
         commit 9
         drop-below 6
         answer => ask start a newest 1000 through 10 after 1
@@ -89,21 +77,13 @@ fn a_page_of_history_that_is_dropped_before_the_answer() {
 #[test]
 fn a_beginning_of_history_that_is_dropped_before_the_answer() {
     script! { small(), "
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
-        pub a three => append g0 a 3<2 three
-        pub a four => append g0 a 4<3 four
-        pub a five => append g0 a 5<4 five
-        pub a six => append g0 a 6<5 six
-        pub a seven => append g0 a 7<6 seven
+        pub a one, a two, a three, a four, a five, a six, a seven
+            append g0 a 1<0 one, 2<1 two, 3<2 three, 4<3 four, 5<4 five, 6<5 six, 7<6 seven
         commit 9
         history a 7:1 => ask start a newest 1000 through 7 after 1
         history a reverse => ask start a newest 1000 through 7 after 0
-        pub a eight => append g0 a 8<7 eight
-        pub a nine => append g0 a 9<8 nine
-        pub a ten => append g0 a 10<9 ten
-        pub a eleven => append g0 a 11<10 eleven
-        pub a twelve => append g0 a 12<11 twelve
+        pub a eight, a nine, a ten, a eleven, a twelve
+            append g0 a 8<7 eight, 9<8 nine, 10<9 ten, 11<10 eleven, 12<11 twelve
         commit 9
         drop-below 8
         answer => ask start a newest 1000 through 12 after 1
@@ -121,11 +101,8 @@ fn a_beginning_of_history_that_is_dropped_before_the_answer() {
 fn parked_and_forgotten() {
     script! { Setup { limits: Limits { topics_max: 3, ..Limits::default() }, ..small() }, "
         pub a one => append g0 a 1<0 one
-        pub b two => append g0 b 2<0 two
-        pub b three => append g0 b 3<2 three
-        pub b four => append g0 b 4<3 four
-        pub b five => append g0 b 5<4 five
-        pub b six => append g0 b 6<5 six
+        pub b two, b three, b four, b five, b six
+            append g0 b 2<0 two, 3<2 three, 4<3 four, 5<4 five, 6<5 six
         commit 9
         sub e0 s1 a last 3 => ask start a newest 3 through 1 after 0
         history a => ask start a newest 1000 through 1 after 0
@@ -147,11 +124,8 @@ fn parked_and_forgotten() {
 fn parked_and_released() {
     script! { small(), "
         pub a one => append g0 a 1<0 one
-        pub b two => append g0 b 2<0 two
-        pub b three => append g0 b 3<2 three
-        pub b four => append g0 b 4<3 four
-        pub b five => append g0 b 5<4 five
-        pub b six => append g0 b 6<5 six
+        pub b two, b three, b four, b five, b six
+            append g0 b 2<0 two, 3<2 three, 4<3 four, 5<4 five, 6<5 six
         commit 9
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 6
         read e0 s1 i0 after 0 => ask page a 0..1
@@ -180,10 +154,7 @@ fn a_stream_that_lags_and_memory_that_refuses() {
         },
         "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
-        pub a x*800 => append g0 a 3<2 800 bytes
-        pub a four => append g0 a 4<3 four
+        pub a one, a two, a x*800, a four => append g0 a 1<0 one, 2<1 two, 3<2 800 bytes, 4<3 four
         commit 4 => e0 message i0 1<0 one
         read e0 s1 i0 after 1
             e0 stream-gap 1..4
@@ -211,11 +182,8 @@ fn a_scan_of_what_is_dropped() {
     script! { small(), "
         pub a one => append g0 a 1<0 one
         pub b two => append g0 b 2<0 two
-        pub a three => append g0 a 3<1 three
-        pub a four => append g0 a 4<3 four
-        pub a five => append g0 a 5<4 five
-        pub a six => append g0 a 6<5 six
-        pub a seven => append g0 a 7<6 seven
+        pub a three, a four, a five, a six, a seven
+            append g0 a 3<1 three, 4<3 four, 5<4 five, 6<5 six, 7<6 seven
         commit 9
         scan e0 s1 p0 + after 0 => ask scan 0..4
         scan e0 s2 p0 b after 0 => ask scan 0..4
@@ -235,11 +203,8 @@ fn a_scan_between_two_drops() {
     script! { small(), "
         pub a one => append g0 a 1<0 one
         pub b two => append g0 b 2<0 two
-        pub a three => append g0 a 3<1 three
-        pub a four => append g0 a 4<3 four
-        pub a five => append g0 a 5<4 five
-        pub a six => append g0 a 6<5 six
-        pub a seven => append g0 a 7<6 seven
+        pub a three, a four, a five, a six, a seven
+            append g0 a 3<1 three, 4<3 four, 5<4 five, 6<5 six, 7<6 seven
         commit 9
         scan e0 s1 p0 + after 0 => ask scan 0..4
         drop-below 3
@@ -254,21 +219,15 @@ fn a_scan_between_two_drops() {
 #[test]
 fn a_page_of_history_that_is_nothing_but_damage() {
     script! { small(), "
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
-        pub a three => append g0 a 3<2 three
-        pub a four => append g0 a 4<3 four
-        pub a five => append g0 a 5<4 five
-        pub a six => append g0 a 6<5 six
-        pub a seven => append g0 a 7<6 seven
+        pub a one, a two, a three, a four, a five, a six, a seven
+            append g0 a 1<0 one, 2<1 two, 3<2 three, 4<3 four, 5<4 five, 6<5 six, 7<6 seven
         commit 9
         damage 2
         damage 3
         damage 4
         history a 7:1 => ask start a newest 1000 through 7 after 1
         answer => ask page a 1..4
-        pub a eight => append g0 a 8<7 eight
-        pub a nine => append g0 a 9<8 nine
+        pub a eight, a nine => append g0 a 8<7 eight, 9<8 nine
         commit 9
         answer => ask start a newest 1000 through 9 after 4
         answer => ask page a 4..6

@@ -11,14 +11,11 @@ fn small() -> Setup {
 #[test]
 fn pages() {
     script! { small(), "
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
+        pub a one, a two => append g0 a 1<0 one, 2<1 two
         pub b three => append g0 b 3<0 three
         pub a four => append g0 a 4<2 four
         pub b five => append g0 b 5<3 five
-        pub a six => append g0 a 6<4 six
-        pub a seven => append g0 a 7<6 seven
-        pub a eight => append g0 a 8<7 eight
+        pub a six, a seven, a eight => append g0 a 6<4 six, 7<6 seven, 8<7 eight
         commit 8
         count => topics 2 records 3 retained 0 indexes 0 lagging 0
         sub e0 s1 a since 7:1 => ask start a newest 1000 through 8 after 1
@@ -50,13 +47,8 @@ fn pages() {
 #[test]
 fn lost() {
     script! { small(), "
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
-        pub a three => append g0 a 3<2 three
-        pub a four => append g0 a 4<3 four
-        pub a five => append g0 a 5<4 five
-        pub a six => append g0 a 6<5 six
-        pub a seven => append g0 a 7<6 seven
+        pub a one, a two, a three, a four, a five, a six, a seven
+            append g0 a 1<0 one, 2<1 two, 3<2 three, 4<3 four, 5<4 five, 6<5 six, 7<6 seven
         commit 9
         sub e0 s1 a since 7:0 => ask start a newest 1000 through 7 after 0
         answer => e0 granted s1 i0 g1 replaying through 0
@@ -80,13 +72,9 @@ fn lost() {
 #[test]
 fn history() {
     script! { small(), "
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
-        pub a three => append g0 a 3<2 three
+        pub a one, a two, a three => append g0 a 1<0 one, 2<1 two, 3<2 three
         pub b other => append g0 b 4<0 other
-        pub a four => append g0 a 5<3 four
-        pub a five => append g0 a 6<5 five
-        pub a six => append g0 a 7<6 six
+        pub a four, a five, a six => append g0 a 5<3 four, 6<5 five, 7<6 six
         commit 9
         history a => ask start a newest 1000 through 7 after 0
         answer => ask page a 0..3
@@ -130,13 +118,8 @@ fn history() {
 fn history_limits() {
     let setup = Setup { history_messages_max: 5, history_age_max_ms: 100, ..small() };
     script! { setup, "
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
-        pub a three => append g0 a 3<2 three
-        pub a four => append g0 a 4<3 four
-        pub a five => append g0 a 5<4 five
-        pub a six => append g0 a 6<5 six
-        pub a seven => append g0 a 7<6 seven
+        pub a one, a two, a three, a four, a five, a six, a seven
+            append g0 a 1<0 one, 2<1 two, 3<2 three, 4<3 four, 5<4 five, 6<5 six, 7<6 seven
         commit 9
         sub e0 s1 a since 7:1 => ask start a newest 5 through 7 after 1
         answer => e0 granted s1 i0 g1 replaying through 2 gap 1..2 HistoryLimit
@@ -165,13 +148,8 @@ fn a_stream_that_lags_beyond_memory() {
     };
     script! { setup, "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
-        pub a three => append g0 a 3<2 three
-        pub a four => append g0 a 4<3 four
-        pub a five => append g0 a 5<4 five
-        pub a six => append g0 a 6<5 six
-        pub a seven => append g0 a 7<6 seven
+        pub a one, a two, a three, a four, a five, a six, a seven
+            append g0 a 1<0 one, 2<1 two, 3<2 three, 4<3 four, 5<4 five, 6<5 six, 7<6 seven
         commit 9 => e0 message i0 1<0 one
         credit e0 100
         pump => e0 stream-gap 1..7
@@ -185,14 +163,8 @@ fn a_stream_that_lags_beyond_memory() {
 fn the_newest_only() {
     script! { small(), "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
-        pub b x => append g0 b 3<0 x
-        pub b x => append g0 b 4<3 x
-        pub b x => append g0 b 5<4 x
-        pub b x => append g0 b 6<5 x
-        pub b x => append g0 b 7<6 x
-        pub b x => append g0 b 8<7 x
+        pub a one, a two => append g0 a 1<0 one, 2<1 two
+        pub b x, b x, b x, b x, b x, b x => append g0 b 3<0 x, 4<3 x, 5<4 x, 6<5 x, 7<6 x, 8<7 x
         commit 9 => e0 message i0 1<0 one, 2<1 two
         read e0 s1 i0 after 0 newest => ask page a 1..2
         answer => e0 page s1 skipped through 1 [2<1 two] through 2
@@ -234,13 +206,8 @@ fn damage_where_a_replay_begins() {
     check(small(), script);
     let limited = Setup { history_messages_max: 4, ..small() };
     script! { limited, "
-        pub a one => append g0 a 1<0 one
-        pub a two => append g0 a 2<1 two
-        pub a three => append g0 a 3<2 three
-        pub a four => append g0 a 4<3 four
-        pub a five => append g0 a 5<4 five
-        pub a six => append g0 a 6<5 six
-        pub a seven => append g0 a 7<6 seven
+        pub a one, a two, a three, a four, a five, a six, a seven
+            append g0 a 1<0 one, 2<1 two, 3<2 three, 4<3 four, 5<4 five, 6<5 six, 7<6 seven
         commit 9
         damage 2
         sub e0 s1 a since 7:1 => ask start a newest 4 through 7 after 1

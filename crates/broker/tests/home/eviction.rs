@@ -58,12 +58,7 @@ fn wall_clock_jumps() {
 #[test]
 fn bytes_evict_the_oldest_segment() {
     script! { Setup { log_bytes_max: 1200, segment_bytes: 400, ..Setup::default() }, "
-        pub a x*100
-        pub b x*100
-        pub c x*100
-        pub d x*100
-        pub e x*100
-        pub f x*100
+        pub a x*100, b x*100, c x*100, d x*100, e x*100, f x*100
         count => topics 5 records 5 retained 0 indexes 0 lagging 0
         pub g x*100 ack => e0 published 7:7
         count => topics 5 records 5 retained 0 indexes 0 lagging 0

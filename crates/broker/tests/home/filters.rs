@@ -70,10 +70,7 @@ fn beside_plain_subscriptions() {
 #[test]
 fn resumes() {
     script! { Setup::default(), "
-        pub a/1 one
-        pub b two
-        pub a/2 three
-        pub a/1 four
+        pub a/1 one, b two, a/2 three, a/1 four
         filter e0 s1 a/+ p0 7:1 => e0 filter s1 p0 through 7:4 resumed after 1
         pub a/3 five
             e0 announce i0 a/3
@@ -102,14 +99,7 @@ fn resumes() {
 #[test]
 fn pages_that_leave_out() {
     script! { Setup::default(), "
-        pub a/1 1
-        pub a/1 2
-        pub b 3
-        pub a/2 4
-        pub a/3 5
-        pub a/1 6
-        pub a/3 7
-        pub b 8
+        pub a/1 1, a/1 2, b 3, a/2 4, a/3 5, a/1 6, a/3 7, b 8
         filter e0 s1 a/+ p0 7:0 => e0 filter s1 p0 through 7:8 resumed after 0
         scan e0 s1 p0 a/+ after 0 max 5 newest
             e0 page s1 p0 after 0 [a/2 4<0 4, a/1 6<2 6, a/3 7<5 7] skipped 0..3 skipped 4..5 through 8 caught-up
@@ -135,10 +125,7 @@ fn positions_that_are_not_ours() {
             ..Setup::default()
         },
         "
-        pub a 1
-        pub b 1
-        pub c 1
-        pub d 1
+        pub a 1, b 1, c 1, d 1
         filter e0 s1 # p0 6:1 p1 7:9 p2 7:0
             e0 filter s1 p0 through 7:0 resumed after 0 gap 0..0 UnknownEpoch p1 through 7:2 resumed after 0 gap 0..0 BeyondHead p2 through 7:2 resumed after 0
         filter e1 s1 # => e1 filter s1 p0 through 7:0 p1 through 7:2 p2 through 7:2
@@ -155,8 +142,7 @@ fn positions_that_are_not_ours() {
 #[test]
 fn gaps() {
     script! { Setup::default(), "
-        pub a 1
-        pub b 2
+        pub a 1, b 2
         time +500
         pub a 3
         filter e0 s1 + p0 7:0 => e0 filter s1 p0 through 7:3 resumed after 0
@@ -187,15 +173,12 @@ fn scans_are_bounded() {
         },
         "
         filter e0 s1 x => e0 filter s1 p0 through 7:0
-        pub a x*100
-        pub a x*100
-        pub a x*100
+        pub a x*100, a x*100, a x*100
         pub x here
             e0 announce i0 x
             e0 message i0 4<0 here
         pub a x*100
-        pub x x*1000 => e0 message i0 6<4 1000 bytes
-        pub x there => e0 message i0 7<6 there
+        pub x x*1000, x there => e0 message i0 6<4 1000 bytes, 7<6 there
         scan e0 s1 p0 x after 0 => e0 page s1 p0 after 0 [] through 2
         pump
         scan e0 s1 p0 x after 1 => e0 page s1 p0 after 1 [] through 3
@@ -238,9 +221,7 @@ fn a_lagging_stream() {
             e0 announce i0 a
             e0 message i0 1<0 1
         pub a 2 => e0 message i0 2<1 2
-        pub b 3
-        pub a 4
-        pub a 5
+        pub b 3, a 4, a 5
         filter e0 s2 a/# p0 7:1 => e0 filter s2 p0 through 7:2 resumed after 1
         scan e0 s2 p0 + after 0 => e0 page s2 p0 after 0 [a 1<0 1, a 2<1 2] through 2 caught-up
         scan e0 s2 p0 + after 4

@@ -41,10 +41,7 @@ fn pages_that_leave_out() {
         pub a 1 => e0 message i0 1<0 1
         pub b 2
         pub a 3 => e0 message i0 3<1 3
-        pub b 4
-        pub a 5
-        pub b 6
-        pub a 7
+        pub b 4, a 5, b 6, a 7
         read e0 s1 i0 after 0 max 9 newest
             e0 page s1 skipped through 1 [3<1 3] through 4 caught-up
         read e0 s1 i0 after 1 max 9 newest => e0 page s1 [3<1 3] through 4 caught-up
@@ -194,8 +191,7 @@ fn credit() {
         "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
         sub e1 s1 b live => e1 granted s1 i0 g1 live through 0
-        pub a 1 => e0 message i0 1<0 1
-        pub a 2 => e0 message i0 2<1 2
+        pub a 1, a 2 => e0 message i0 1<0 1, 2<1 2
         pub b 3 => e1 message i0 3<0 3
         pub a 4
         pub b 5 => e1 message i0 5<3 5
@@ -230,8 +226,7 @@ fn a_snapshot_on_a_lagging_stream() {
         "
         sub e0 s1 b live => e0 granted s1 i0 g1 live through 0
         pub b 1 => e0 message i0 1<0 1
-        pub b 2
-        pub a 3 retain
+        pub b 2, a 3 retain
         sub e0 s2 a snapshot => e0 granted s2 i1 g2 replaying through 3 retained 3<0! 3
         time +1100
         pump
@@ -256,8 +251,7 @@ fn a_lagging_stream_announces_and_loses() {
         filter e0 s1 a/+ => e0 filter s1 p0 through 7:0
         sub e0 s2 b live => e0 granted s2 i0 g1 live through 0
         pub b 1 => e0 message i0 1<0 1
-        pub a/x 2
-        pub a/y 3
+        pub a/x 2, a/y 3
         positions e0 => e0 positions p0 through 1 of 1..
         pump
         credit e0 1000
@@ -270,8 +264,7 @@ fn a_lagging_stream_announces_and_loses() {
             e0 message i2 3<0 3
         pub b 4
         time +200
-        pub b 5
-        pub b 6
+        pub b 5, b 6
         time +900
         pump
             e0 released i1

@@ -9,8 +9,7 @@ use crate::support::Setup;
 fn positions_outlive_data() {
     script! { Setup::default(), "
         sub e0 s1 never since 7:0 => e0 granted s1 i0 g1 live through 0
-        pub a one
-        pub b two
+        pub a one, b two
         time +200
         pub c three
         time +900
@@ -71,10 +70,7 @@ fn unknown_positions() {
 #[test]
 fn replay_then_live() {
     script! { Setup::default(), "
-        pub a 1
-        pub b 2
-        pub a 3
-        pub a 4
+        pub a 1, b 2, a 3, a 4
         sub e0 s1 a since 7:1 => e0 granted s1 i0 g1 replaying through 1
         pub a 5 => e0 message i0 5<4 5
         read e0 s1 i0 after 1 max 2 => e0 page s1 [3<1 3, 4<3 4] through 4
@@ -90,12 +86,9 @@ fn last_and_snapshot() {
     script! { Setup { history_messages_max: 3, ..Setup::default() }, "
         sub e0 s1 a last 2 => e0 granted s1 i0 g1 live through 0
         sub e0 s2 a snapshot => e0 granted s2 i0 g2 live through 0
-        pub a 1 => e0 message i0 1<0 1
-        pub a 2 retain => e0 message i0 2<1! 2
+        pub a 1, a 2 retain => e0 message i0 1<0 1, 2<1! 2
         pub b 3
-        pub a 4 => e0 message i0 4<2 4
-        pub a 5 => e0 message i0 5<4 5
-        pub a 6 => e0 message i0 6<5 6
+        pub a 4, a 5, a 6 => e0 message i0 4<2 4, 5<4 5, 6<5 6
         sub e0 s3 a last 2 => e0 granted s3 i0 g3 replaying through 4
         sub e0 s4 a last 0 => e0 granted s4 i0 g4 live through 6
         sub e0 s5 a last 99 => e0 granted s5 i0 g5 replaying through 2
@@ -111,9 +104,7 @@ fn last_and_snapshot() {
 #[test]
 fn history_limits_at_a_start() {
     script! { Setup { history_messages_max: 2, history_age_max_ms: 500, ..Setup::default() }, "
-        pub a 1
-        pub a 2
-        pub a 3
+        pub a 1, a 2, a 3
         sub e0 s1 a since 7:0 => e0 granted s1 i0 g1 replaying through 1 gap 0..1 HistoryLimit
         sub e0 s2 a since 7:1 => e0 granted s2 i0 g2 replaying through 1
         read e0 s2 i0 after 1 => e0 page s2 [2<1 2, 3<2 3] through 3 caught-up
@@ -159,10 +150,7 @@ fn a_step_of_the_wall_clock_hides_nothing() {
 #[test]
 fn history_pages() {
     script! { Setup::default(), "
-        pub a 1
-        pub b 2
-        pub a 3
-        pub a 4 retain
+        pub a 1, b 2, a 3, a 4 retain
         history a max 2 => e0 history head 4 [1<0 1, 3<1 3] more
         history a 7:3 max 2 => e0 history head 4 [4<3! 4]
         history a reverse max 2 => e0 history head 4 [4<3! 4, 3<1 3] more

@@ -75,9 +75,10 @@ fn head_of(answer: &str) -> &str {
     if answer.contains(", ") {
         return "";
     }
-    let words_count = match answer.split(' ').nth(1) {
-        Some("message" | "named") => 3,
-        Some("subscribed" | "unsubscribed" | "published" | "caught-up" | "gap" | "error") => 2,
+    let mut words = answer.split(' ');
+    let words_count = match (words.next(), words.next()) {
+        (Some("append"), _) | (_, Some("message" | "named")) => 3,
+        (_, Some("subscribed" | "unsubscribed" | "published" | "caught-up" | "gap" | "error")) => 2,
         _ => return "",
     };
     let mut spaces = answer.match_indices(' ').map(|(place, _)| place);

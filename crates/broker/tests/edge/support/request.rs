@@ -90,6 +90,12 @@ fn early_frame(command: &str, client: &mut Client) -> String {
     }
 }
 
+/// The command is a request of HTTP.
+pub fn is_http(command: &str) -> bool {
+    let method = command.split_once(' ').map_or(command, |(method, _)| method);
+    method.chars().all(|letter| letter.is_ascii_uppercase())
+}
+
 /// What a command sends.
 pub fn bytes_of(command: &str, client: &mut Client) -> Vec<u8> {
     let words: Vec<&str> = command.split_whitespace().collect();
@@ -150,7 +156,7 @@ pub fn bytes_of(command: &str, client: &mut Client) -> Vec<u8> {
         }
         _ => {}
     }
-    if words[0].chars().all(|letter| letter.is_ascii_uppercase()) {
+    if is_http(command) {
         return http(command, client);
     }
     native(&words, command, client)

@@ -90,9 +90,19 @@ fn shards(settings: &Arc<Settings>, now: Now) -> Vec<Shard> {
     (0..settings.edges_count).map(shard).collect()
 }
 
+/// A session begins with the usual answers: these are left out of the transcript, and nothing else.
+fn leave_out_the_usual(seen: &mut Vec<String>) {
+    match &seen[..] {
+        [upgraded, welcome, ..] if upgraded == "101 crore.v1" && welcome == "welcome ping 60s" => {
+            seen.drain(..2);
+        }
+        [upgraded, _, ..] if upgraded == "101 crore.v1" => _ = seen.remove(0),
+        [] => seen.push("no answer".into()),
+        _ => {}
+    }
+}
+
 const START_MS: u64 = 1_000_000;
-/// What a client sees of a `session`; exactly this is not told.
-const WELCOMED: [&str; 2] = ["101 crore.v1", "welcome ping 60s"];
 /// Turns without an end are a bug.
 const TURNS_MAX: usize = 500_000;
 
@@ -124,12 +134,9 @@ impl<'a> World<'a> {
         let mut said = Vec::new();
         let mut sessions = Vec::new();
         match line.split_once(": ") {
-            Some((names, how)) if how.starts_with("session") => {
+            Some((names, how)) if how.split(' ').next() == Some("session") => {
                 sessions = names.split(", ").collect();
-                for name in &sessions {
-                    self.client(name, &how.replacen("session", "connect native", 1));
-                    self.settle();
-                }
+                sessions.iter().for_each(|name| self.session(name, how));
             }
             Some((name, command)) if !name.contains(' ') => self.client(name, command),
             _ => self.command(line, &mut said),
@@ -141,9 +148,9 @@ impl<'a> World<'a> {
             }
         }
         for (name, client) in &mut self.clients {
-            let seen = client.seen();
-            if sessions.contains(&&**name) && seen == WELCOMED {
-                continue;
+            let mut seen = client.seen();
+            if sessions.contains(&&**name) {
+                leave_out_the_usual(&mut seen);
             }
             said.extend(seen.into_iter().map(|text| format!("{name}: {text}")));
         }
@@ -311,10 +318,37 @@ impl<'a> World<'a> {
         }
     }
 
+    /// `session [on 1]` sends HELLO at once, `session kept [on 1]` the HELLO of these words after
+    /// the upgrade.
+    fn session(&mut self, name: &str, how: &str) {
+        let (how, edge) = how.split_once(" on ").unwrap_or((how, "0"));
+        let hello = how.strip_prefix("session ");
+        let protocol = if hello.is_some() { "ws" } else { "native" };
+        self.connect(name, &[protocol, "on", edge]);
+        self.settle();
+        if let Some(hello) = hello {
+            self.client(name, &format!("hello {hello}"));
+            self.settle();
+        }
+    }
+
     fn client(&mut self, name: &str, command: &str) {
         let words: Vec<&str> = command.split_whitespace().collect();
         if let ["connect", ref what @ ..] = words[..] {
             return self.connect(name, what);
+        }
+        if let Some(floods) = command.strip_prefix("flood ").filter(|all| all.contains(", ")) {
+            for flood in floods.split(", ") {
+                let is_quiet = self.clients.values().all(Client::is_quiet);
+                assert!(is_quiet, "answers of a flood before the last: {command}");
+                self.client(name, &format!("flood {flood}"));
+                self.settle();
+            }
+            return;
+        }
+        if !self.sockets.contains_key(name) && request::is_http(command) {
+            self.connect(name, &[]);
+            self.settle();
         }
         let Some(socket) = self.sockets.get_mut(name) else {
             panic!("{name} is not connected: {command}");

@@ -41,10 +41,18 @@ pub fn check(setup: Setup, script: &str) {
         out: HomeOutputs::new(setup.edges),
         now: START,
     };
-    transcript::check(script, "", |line| {
-        let said = world.run(line);
-        let said = said.into_iter().chain(world.letters());
-        said.chain(world.disk_requests()).collect()
+    transcript::check(script, "", |line| match line.strip_prefix("pub ") {
+        Some(publications) => {
+            let each = publications.split(", ");
+            let answers: Vec<_> = each.map(|it| world.command(&format!("pub {it}"))).collect();
+            let is_even = answers.iter().all(|answers_of| answers_of.len() == answers[0].len());
+            assert!(
+                is_even,
+                "{line}: publications of one line have equally many answers: {answers:?}"
+            );
+            answers.concat()
+        }
+        None => world.command(line),
     });
 }
 
@@ -60,6 +68,14 @@ struct World {
 }
 
 impl World {
+    /// Runs a command; returns all its answers.
+    fn command(&mut self, line: &str) -> Vec<String> {
+        let mut said: Vec<String> = self.run(line).into_iter().collect();
+        said.extend(self.letters());
+        said.extend(self.disk_requests());
+        said
+    }
+
     /// Runs a command; what it says beside letters comes back.
     fn run(&mut self, line: &str) -> Option<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
