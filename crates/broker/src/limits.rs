@@ -150,7 +150,7 @@ macro_rules! limits {
 }
 
 limits! {
-    /// Bytes of the head of one request; a longer one is answered 431.
+    /// Bytes of the head of one request; a longer one gets 431.
     head_bytes_max: u32 = 16 * KIB,
         "http.head_bytes_max", bytes(KIB, MIB), Reload;
     /// Time from the start of a connection to the end of its first request head. Then the node
@@ -160,14 +160,14 @@ limits! {
     /// Time without a request after which the node closes a connection.
     keep_alive_timeout_ms: u32 = 75_000,
         "http.keep_alive_timeout", milliseconds(100, DAY_S * 1_000), Reload;
-    /// The longest long poll; a greater `wait` is cut to it.
+    /// The longest long poll; it limits `wait`.
     wait_max_ms: u32 = 60_000,
         "http.wait_max", milliseconds(0, 600_000), Reload;
     /// Interval of comments on a quiet event stream, which keep proxies from closing it.
     heartbeat_interval_s: u32 = 15,
         "http.heartbeat_interval", seconds(1, 3_600), Reload;
-    /// HTTP requests of one connection in a second, with a burst of the same number; more are
-    /// answered 429. Auto: no limit.
+    /// HTTP requests of one connection in a second, with a burst of the same number; more get 429.
+    /// Auto: no limit.
     requests_rate_max: u32 = 0,
         "http.requests_rate_max", count(1, MANY).or_auto(0), Reload;
     /// Bytes of one native frame or WebSocket message from a client; a longer one closes its
@@ -184,7 +184,7 @@ limits! {
     /// connection (3509). Auto: no limit.
     ping_rate_max: u32 = 0,
         "websocket.ping_rate_max", count(1, MANY).or_auto(0), Reload;
-    /// Connections of one I/O thread; more are answered 503. Auto: as many as descriptors allow.
+    /// Connections of one I/O thread; more get 503. Auto: as many as descriptors allow.
     connections_max: u32 = UNBOUNDED,
         "limits.connections_max", count(1, MANY).or_auto(UNBOUNDED), Restart;
     /// Topics known to one home shard; a publish or subscribe that needs one more is refused.
@@ -193,9 +193,9 @@ limits! {
     /// Filters with wildcards known to one shard; more are refused.
     filters_per_shard_max: u32 = 100_000,
         "limits.filters_per_shard_max", count(1, 10_000_000), Reload;
-    /// Filters with wildcards that one user has brought to a shard, if clients present tokens; more
-    /// are refused (too_many_filters). A filter counts for the user who subscribed to it first,
-    /// until its last subscription ends. All clients without a credential are one user.
+    /// Filters with wildcards of one user in a shard, if clients present tokens; more are refused
+    /// (too_many_filters). A filter counts for the user who subscribed to it first, until its last
+    /// subscription ends. All clients without a credential are one user.
     filters_per_user_max: u32 = 25_000,
         "limits.filters_per_user_max", count(1, 10_000_000), Reload;
     /// Levels of a filter with wildcards; a deeper one is refused.
@@ -220,8 +220,8 @@ limits! {
     /// no limit.
     publish_bytes_rate_max: u64 = 0,
         "limits.publish_bytes_rate_max", bytes(KIB, 64 << 30).or_auto(0), Reload;
-    /// Refusals that one connection causes in a minute by its own faults; one more closes it
-    /// (3509). Auto: no limit.
+    /// Refusals of one connection in a minute for its own faults; one more closes it (3509). Auto:
+    /// no limit.
     errors_max: u32 = 10_000,
         "limits.errors_max", count(1, MANY).or_auto(0), Reload;
     /// Payload bytes of one message; a longer one is refused. A rule may set a lower limit.
@@ -232,14 +232,14 @@ limits! {
     request_bytes_max: u32 = 8 * MIB,
         "limits.request_bytes_max", bytes(KIB, GIB), Reload;
     /// Messages that wait for one blocked connection. Beyond that its subscriptions lag, and read
-    /// from the log once the connection drains.
+    /// from the log once the socket has drained.
     outbox_len_max: u32 = 256,
         "limits.outbox_len_max", count(1, 65_535), Reload;
-    /// Bytes of answers and of frames under way that one blocked connection holds; beyond that the
+    /// Bytes of answers and of unfinished frames that one blocked connection holds; beyond that the
     /// node closes it, and its client resumes.
     outbox_bytes_max: u32 = 4 * MIB,
         "limits.outbox_bytes_max", bytes(4 * KIB, GIB), Reload;
-    /// Bytes of answers and of frames under way that all blocked connections of one I/O thread
+    /// Bytes of answers and of unfinished frames that all blocked connections of one I/O thread
     /// hold. Incomplete input has the same limit of its own: beyond it the node closes the
     /// connection with the most.
     pinned_bytes_max: u64 = 256 * MIB,
@@ -265,11 +265,11 @@ limits! {
     /// its disk until it continues.
     log_stall_timeout_ms: u32 = 10_000,
         "limits.log_stall_timeout", milliseconds(100, 3_600_000), Reload;
-    /// Bytes of live messages on their way from one home shard to one I/O thread. Beyond that the
-    /// home shard reads the log later instead.
+    /// Bytes of live messages in flight from one home shard to one I/O thread. Beyond that the home
+    /// shard reads the log later instead.
     stream_credit_bytes: u32 = 8 * MIB,
         "limits.stream_credit_bytes", bytes(64 * KIB, 2 * GIB), Reload;
-    /// Frames of one connection that the node handles before it turns to the next connection.
+    /// Frames of one connection that the node processes before it serves the next connection.
     turn_frames_max: u32 = 64,
         "limits.turn_frames_max", count(1, 65_536), Reload;
     /// Bytes of one page of history or replay. One message always fits.
@@ -282,24 +282,24 @@ limits! {
     scan_bytes_max: u32 = 256 * KIB,
         "limits.scan_bytes_max", bytes(KIB, 64 * MIB), Reload;
     /// Idempotency keys that one home shard remembers, 48 bytes each; beyond that it forgets the
-    /// oldest, and a repetition of its message is appended again.
+    /// oldest key, and a repetition of that message is appended again.
     idempotency_keys_max: u32 = 1_000_000,
         "limits.idempotency_keys_max", count(0, 1 << 30), Restart;
     /// The longest time that a home shard remembers an idempotency key.
     idempotency_window_ms: u32 = 300_000,
         "limits.idempotency_window", milliseconds(1_000, 7 * DAY_S * 1_000), Restart;
     /// Producers that one home shard remembers, each counted for every partition that it publishes
-    /// to. A new one replaces one without a message in the log; if all have some, the new one is
-    /// refused.
+    /// to. A new producer replaces one without a message in the log; if all have messages, the new
+    /// one is refused.
     producers_max: u32 = 100_000,
         "limits.producers_max", count(1, 100_000_000), Restart;
-    /// The newest messages of a producer whose repetition is recognised. It should be at least the
-    /// number of messages that a client has without an answer.
+    /// The newest messages of a producer whose repetition is recognised. At least the number of
+    /// messages that a client sends without an answer.
     producer_window_max: u32 = 4_096,
         "limits.producer_window_max", count(1, 1 << 20), Restart;
     /// The newest messages of all producers of one home shard, 20 to 80 bytes each. Beyond that the
-    /// producer that has been quiet for longest loses its oldest ones, down to its last: their
-    /// repetition is refused (out_of_order).
+    /// longest idle producer loses its oldest ones, down to its last: their repetition is refused
+    /// (out_of_order).
     producer_window_entries_max: u32 = 1_000_000,
         "limits.producer_window_entries_max", count(0, 1 << 30), Restart;
 }

@@ -62,10 +62,10 @@ pub struct LogStatistics {
     /// Bytes of messages in durable batches.
     #[metric("crore_disk_batch_bytes_total")]
     pub batch_bytes: u64,
-    /// Batches that failed to be written.
+    /// Batches that the disk failed to write.
     #[metric("crore_disk_batches_failed_total")]
     pub batches_failed: u64,
-    /// Publications refused because their batch failed to be written.
+    /// Publications refused because the disk failed to write their batch.
     #[metric("crore_disk_records_refused_total")]
     pub records_refused: u64,
     /// Time of a batch of a log on disk, write and sync.

@@ -79,11 +79,11 @@ pub struct EdgeStatistics {
     /// Publications received from clients.
     #[metric("crore_publishes_received_total")]
     pub publishes: u64,
-    /// Messages handed to connections; each receiver counts.
+    /// Messages delivered to connections; each receiver counts.
     #[metric("crore_messages_delivered_total")]
     pub delivered: u64,
-    /// Messages handed to connections that were read from a log for one replaying or lagging
-    /// subscription, and retained messages.
+    /// Messages delivered from a log to one replaying or lagging subscription, and retained
+    /// messages.
     #[metric("crore_messages_replayed_total")]
     pub replayed: u64,
     /// Subscriptions with a position, by result: all messages after it followed, there was a gap,
@@ -102,7 +102,7 @@ pub struct EdgeStatistics {
     /// Subscriptions ended because their client was too slow.
     #[metric("crore_subscriptions_disconnected_total")]
     pub disconnected: u64,
-    /// Sessions and event streams that the drain has told to reconnect.
+    /// Sessions and event streams that a drain asked to reconnect.
     #[metric("crore_sent_away_total")]
     pub sent_away: u64,
     /// Resume tickets issued.
@@ -142,7 +142,7 @@ pub struct EdgeStatistics {
     /// Bytes written to clients.
     #[metric("crore_sent_bytes_total")]
     pub written_bytes: u64,
-    /// Output bytes held by blocked connections.
+    /// Output bytes that wait for blocked connections.
     #[metric("crore_pinned_bytes")]
     pub pinned_bytes: u64,
     /// Bytes of log segments that large outgoing frames keep in memory, including dropped segments.

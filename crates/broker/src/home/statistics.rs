@@ -51,7 +51,7 @@ pub struct HomeStatistics {
     /// Live messages that home shards posted to I/O threads.
     #[metric("crore_messages_posted_total")]
     pub delivered: u64,
-    /// Times that such a stream began to lag.
+    /// Times that a stream between a partition and an I/O thread began to lag.
     #[metric("crore_streams_lagged_total")]
     pub lagged: u64,
     /// Publishes, subscribes and filters that a home shard refused.
@@ -68,7 +68,7 @@ pub struct HomeStatistics {
     pub forgotten: u64,
     /// Gaps told to subscriptions.
     pub gaps: u64,
-    /// Times that such a stream lost records to eviction.
+    /// Times that a stream between a partition and an I/O thread lost records to eviction.
     #[metric("crore_stream_gaps_total")]
     pub stream_gaps: u64,
     /// Pages read for subscriptions.

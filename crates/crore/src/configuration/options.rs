@@ -88,7 +88,7 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "node.home_shards_count",
         count_or_auto(1, 1_024),
         "auto",
-        "How many I/O threads also order and store topics. Auto: the cores, at most the I/O threads.",
+        "Number of I/O threads that also order and store topics. Auto: the cores, at most the I/O threads.",
     ),
     option(
         "node.private_tables",
@@ -106,13 +106,13 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "node.data_dir",
         Kind::Text { bytes_max: 4_096 },
         "",
-        "The directory of logs on disk; each log has a directory in it, with the name of the log. Must be given if there is one.",
+        "The directory of logs on disk; each log has a directory in it, with the name of the log. Required for logs on disk.",
     ),
     option(
         "node.user",
         Kind::Text { bytes_max: 64 },
         "",
-        "If the node starts as root, it becomes this user first, by name or number. Until it listens it keeps only the right to bind low ports. This user must be able to read the files of logs and TLS.",
+        "A node that starts as root becomes this user first of all; a name or a number. Until it listens it keeps only the right to bind low ports. This user must be able to read the files of logs and TLS.",
     ),
     option(
         "node.group",
@@ -130,19 +130,19 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "node.drain_delay",
         seconds(0, DAY_S),
         "0s",
-        "Time at the end during which the node reports not-ready and serves as before, so that load balancers stop sending new clients.",
+        "Time at the start of a drain in which the node reports not-ready and serves as before, so that load balancers stop sending new clients.",
     ),
     live(
         "node.other_addresses",
         Kind::Urls,
         "",
-        "Addresses of other nodes for clients that a drain sends away, spread evenly over them. Without any, clients return to this node.",
+        "Addresses of other nodes. A drain spreads its clients evenly over them. Without any, clients return to this node.",
     ),
     live(
         "node.drain_window",
         seconds(0, DAY_S),
         "5s",
-        "Time over which the node asks its clients to reconnect at its end. The node ends when all have gone, at the latest after this time. 0s: clients are not asked.",
+        "Time over which a drain asks the clients to reconnect. The node ends when all clients have left, at the latest after this time. 0s: the node does not ask.",
     ),
     option(
         "listen.clients",
@@ -154,7 +154,7 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "listen.open",
         Kind::Boolean,
         "false",
-        "Serve every client that can reach the node, even with authentication off (entitlement.mode = \"open\"): everyone who can connect can then publish and read everything. If listen.clients is not given, it becomes 0.0.0.0:8800.",
+        "Serve every client that can reach the node, even with authentication off (entitlement.mode = \"open\"): every client can then publish and read everything. If listen.clients is not given, it becomes 0.0.0.0:8800.",
     ),
     option(
         "listen.operators",
@@ -172,7 +172,7 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "listen.socket_send_bytes",
         size(4 * KIB, 16 * MIB),
         "32KiB",
-        "The kernel's send buffer for each connection. Without this limit it keeps megabytes for every client that does not read.",
+        "The kernel's send buffer for each connection. Without this limit the kernel keeps megabytes for every client that does not read.",
     ),
     option(
         "listen.proxy_protocol",
@@ -190,13 +190,13 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "listen.connections_max",
         count_or_auto(1, MANY),
         "auto",
-        "Connections of listen.clients together; more are answered 503. Auto: as many as there is room for.",
+        "Connections of listen.clients together; more get 503. Auto: no separate limit.",
     ),
     option(
         "listen.connect_rate_max",
         count_or_auto(1, MANY),
         "auto",
-        "New connections of listen.clients in a second, with a burst of the same number; more are answered 429. Auto: no limit.",
+        "New connections of listen.clients in a second, with a burst of the same number; more get 429. Auto: no limit.",
     ),
     option(
         "tls.listen",
@@ -208,7 +208,7 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "tls.certificate_file",
         Kind::Text { bytes_max: 4_096 },
         "",
-        "The certificate in PEM, followed by its intermediate certificates. `crore tls self-signed` generates one to try.",
+        "The certificate in PEM, followed by its intermediate certificates. `crore tls self-signed` generates one for tests.",
     ),
     option(
         "tls.key_file",
@@ -226,13 +226,13 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "tls.proxy_protocol",
         Kind::Choice(&["off", "required"]),
         "off",
-        "As listen.proxy_protocol, for tls.listen; the header comes before TLS.",
+        "Like listen.proxy_protocol, for tls.listen; the header comes before TLS.",
     ),
     option(
         "tls.connections_max",
         count_or_auto(1, MANY),
         "auto",
-        "Connections of tls.listen together; the node closes more. Auto: as many as there is room for.",
+        "Connections of tls.listen together; the node closes more. Auto: no separate limit.",
     ),
     option(
         "tls.connect_rate_max",
@@ -254,19 +254,19 @@ const SERVING_OPTIONS: &[OptionSpec] = &[
         "logging.levels",
         Kind::Words,
         "",
-        "Levels of single targets, such as [\"access=info\", \"tls=debug\"]; off writes nothing. Targets: node, configuration, operators, entitlement, tls, tickets, limits, log, logging; and access (clients that come and go, HTTP requests) and audit (permitted actions, info, and refused ones, warn), which are off unless named here. Operators can change them until the next reload.",
+        "Levels of single targets, such as [\"access=info\", \"tls=debug\"]; off writes nothing. Targets: node, configuration, operators, entitlement, tls, tickets, limits, log, logging; and access (begin and end of sessions, HTTP requests) and audit (permitted actions, info, and refused ones, warn), which are off unless named here. Operators can change them until the next reload.",
     ),
     live(
         "logging.access_rate_max",
         count(1, 100_000),
         "1000",
-        "Access lines in a second, divided over the I/O threads; the node logs how many it left out when the second is over.",
+        "Access lines in a second, divided over the I/O threads; the node logs the count of the others at the end of the second.",
     ),
     live(
         "logging.audit_rate_max",
         count(1, 100_000),
         "1000",
-        "Audit lines in a second, divided over the I/O threads; the node logs how many it left out when the second is over.",
+        "Audit lines in a second, divided over the I/O threads; the node logs the count of the others at the end of the second.",
     ),
     live(
         "http.allowed_origins",
@@ -290,7 +290,7 @@ const SERVING_OPTIONS: &[OptionSpec] = &[
         "websocket.compression",
         Kind::Boolean,
         "false",
-        "Compress messages for clients that offer permessage-deflate, and accept compressed ones. A message is compressed once for all its receivers of an I/O thread; no connection has a compressor. About 330 KiB for each I/O thread once it is used, twice that with large messages.",
+        "Compress messages for clients that offer permessage-deflate, and accept compressed ones. A message is compressed once for all its receivers of an I/O thread; no connection has a compressor. Once in use it takes about 330 KiB for each I/O thread, twice that with large messages.",
     ),
     live(
         "websocket.compression_bytes_min",
@@ -303,7 +303,7 @@ const SERVING_OPTIONS: &[OptionSpec] = &[
         "tickets.keys",
         Kind::Keys,
         "",
-        "Keys of tickets: the first signs, all are accepted. To change the key, put a new one in front, and remove the old one when its tickets have expired. Not given: the node keeps its own in ticket.keys in node.data_dir; without a data directory, each start makes a random one.",
+        "Keys of tickets: the first signs, all are accepted. To change the key, put a new one first, and remove the old one when its tickets have expired. Not given: the node keeps its own keys in ticket.keys in node.data_dir; without a data directory, each start generates a random key.",
     ),
     option(
         "tickets.key_age_max",

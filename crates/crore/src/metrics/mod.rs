@@ -105,7 +105,7 @@ fn write_reloads(families: &mut Families, counts: Counts) {
     );
     families.gauge(
         "crore_configuration_changes_waiting",
-        "Changes of the configuration that the last reload found and that wait for a restart.",
+        "Changes of the configuration that wait for a restart since the last reload.",
         counts.waiting,
     );
 }

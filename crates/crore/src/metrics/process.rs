@@ -16,12 +16,12 @@ pub fn write_threads(families: &mut Families, statistics: &NodeStatistics) {
     families.gauge("crore_io_threads", "I/O threads.", statistics.io_threads);
     families.gauge(
         "crore_io_threads_silent",
-        "I/O threads that did not answer this scrape in time; the figures lack their numbers.",
+        "I/O threads that did not answer this scrape in time; other metrics lack their figures.",
         statistics.silent_threads,
     );
     families.gauge(
         "crore_log_threads_silent",
-        "Log threads that did not answer this scrape in time; the figures lack their numbers.",
+        "Log threads that did not answer this scrape in time; other metrics lack their figures.",
         statistics.silent_logs,
     );
     families.gauge(

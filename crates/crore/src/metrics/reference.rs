@@ -9,15 +9,15 @@ const VALUES_MAX: usize = 30;
 
 const HEAD: &str = "# Metrics
 
-Every metric of a node. This page is written by `crore metrics`.
+Every metric of a node. `crore metrics` writes this page.
 
-`GET /metrics` on the operators' port answers in Prometheus' text format; `[metrics]` of the configuration pushes the same to
-Telegraf and its like, in InfluxDB's line protocol. Counters begin with zero at each start. No metric has a label for a topic, a
-client or a user: their number is that of a running node's first minute for as long as it runs. Histograms have buckets from 16
-microseconds on, each twice as long as the one before, up to 8.4 seconds. `deploy/grafana` has a dashboard and `deploy/prometheus`
-rules for alerts that use them.
+`GET /metrics` on the operators' port answers in Prometheus' text format; with `[metrics]` the node also pushes the same
+metrics to Telegraf and similar programs, in InfluxDB's line protocol. Counters begin with zero at each start. No metric
+has a label for a topic, a client or a user, so the number of series does not grow. Histograms have buckets from 16
+microseconds to 8.4 seconds, each twice as long as the one before. `deploy/grafana` has a dashboard and
+`deploy/prometheus` alerts that use them.
 
-| metric | kind | labels | what it says |
+| metric | kind | labels | meaning |
 |---|---|---|---|
 ";
 

@@ -19,19 +19,19 @@ pub const ENTITLEMENT_OPTIONS: &[OptionSpec] = &[
         "entitlement.mode",
         Kind::Choice(&["open", "tokens"]),
         "open",
-        "open: every client may do everything, for development. tokens: a client may do what its token or API key permits, and without one what the anonymous lists permit.",
+        "open: every client may do everything, for development. tokens: the token or API key of a client permits its actions; without one the anonymous lists do.",
     ),
     live(
         "entitlement.issuers",
         Kind::Words,
         "",
-        "Issuers (`iss`) whose tokens are accepted. Not given, or [\"*\"]: all whose key is known.",
+        "Issuers (`iss`) whose tokens are accepted. Not given, or [\"*\"]: all with a known key.",
     ),
     live(
         "entitlement.audiences",
         Kind::Words,
         "",
-        "Audiences (`aud`) whose tokens are accepted. [\"*\"]: all, and tokens without `aud`. Must be given with jwks_url: an issuer signs for its other applications, too. Not given without jwks_url: all.",
+        "Audiences (`aud`) whose tokens are accepted. [\"*\"]: all, and tokens without `aud`. Required with jwks_url: an issuer signs for its other applications, too. Not given without jwks_url: all.",
     ),
     live(
         "entitlement.token_types",
@@ -49,13 +49,13 @@ pub const ENTITLEMENT_OPTIONS: &[OptionSpec] = &[
         "entitlement.token_lifetime_max",
         seconds(0, 3_650 * DAY_S),
         "0s",
-        "The longest time from `iat` to `exp` of a token; revocations are forgotten after it. 0s: no limit, and tokens need not expire.",
+        "The longest time from `iat` to `exp` of a token; the node removes revocations after it. 0s: no limit, and tokens need not expire.",
     ),
     live(
         "entitlement.secret",
         Kind::Secret,
         "",
-        "One secret of at least 32 bytes that signs tokens (HS256): the shortest way to begin. [[token_key]] has others.",
+        "One secret of at least 32 bytes that signs tokens (HS256), the simplest configuration. [[token_key]] has more keys.",
     ),
     live(
         "entitlement.jwks_file",
@@ -91,13 +91,13 @@ pub const ENTITLEMENT_OPTIONS: &[OptionSpec] = &[
         "entitlement.notice_before",
         seconds(0, DAY_S),
         "60s",
-        "Time before the end of its token at which a client receives a notice.",
+        "Time before the expiry of its token at which a client receives a notice.",
     ),
     option(
         "entitlement.verified_max",
         count(0, 100_000_000),
         "1000000",
-        "Tokens in the cache of verified signatures, which saves returning clients a verification; about 50 bytes each.",
+        "Tokens in the cache of verified signatures, about 50 bytes each. A cached signature is not computed again.",
     ),
     live(
         "entitlement.anonymous_subscribe",
@@ -125,7 +125,7 @@ pub const TOKEN_KEY_OPTIONS: &[OptionSpec] = &[
         "id",
         Kind::Text { bytes_max: 255 },
         "",
-        "The name that tokens use for it (`kid`). Keys without one are tried in order, at most four.",
+        "The name of the key in tokens (`kid`). Keys without one are tried in order, at most four.",
     ),
     live(
         "algorithm",
@@ -133,7 +133,7 @@ pub const TOKEN_KEY_OPTIONS: &[OptionSpec] = &[
             "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA",
         ]),
         "",
-        "The only algorithm that the key verifies. Must be given.",
+        "The only algorithm that the key verifies. Required.",
     ),
     live(
         "issuer",
@@ -158,13 +158,13 @@ pub const API_KEY_OPTIONS: &[OptionSpec] = &[
         "name",
         Kind::Text { bytes_max: 255 },
         "",
-        "Name of the client that presents the key; `{sub}` in its filters. Must be given.",
+        "Name of the client that presents the key; `{sub}` in its filters. Required.",
     ),
     live(
         "sha256",
         Kind::Hash,
         "",
-        "SHA-256 of the key. `crore token key` makes both. Must be given.",
+        "SHA-256 of the key. `crore token key` generates both. Required.",
     ),
     live("subscribe", Kind::Filters, "", "Filters that the client may subscribe to."),
     live("publish", Kind::Filters, "", "Filters that the client may publish to."),
@@ -174,7 +174,7 @@ pub const API_KEY_OPTIONS: &[OptionSpec] = &[
         "operate",
         Kind::Boolean,
         "false",
-        "Whether the client may inspect clients and topics, and change things, at the operators' addresses beyond loopback.",
+        "Whether the client may inspect clients and topics, and make changes, at the operators' port.",
     ),
 ];
 

@@ -15,19 +15,19 @@ pub(super) const LIMIT_OPTIONS: &[OptionSpec] = &[
         "limits.connections_per_address_max",
         count_or_auto(1, MANY),
         "auto",
-        "Connections of one IPv4 address, or of one IPv6 network of 64 bits; 16 times as many for one of 48 bits. More are answered 429. Auto: no limit.",
+        "Connections of one IPv4 address, or of one IPv6 network of 64 bits; 16 times as many for one of 48 bits. More get 429. Auto: no limit.",
     ),
     option(
         "limits.connect_rate_per_address_max",
         count_or_auto(1, MANY),
         "auto",
-        "New connections of such an address in a second, with a burst of the same number; more are answered 429. Auto: no limit.",
+        "New connections of such an address in a second, with a burst of the same number; more get 429. Auto: no limit.",
     ),
     option(
         "limits.addresses_exempt",
         Kind::Networks,
         "",
-        "Addresses without these two limits, such as a company's one address. Trusted proxies need not be named here.",
+        "Addresses without these two limits, such as a company's one address. Trusted proxies are exempt, too.",
     ),
     option(
         "limits.connections_per_user_max",

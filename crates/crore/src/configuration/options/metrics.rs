@@ -17,6 +17,6 @@ pub(super) const METRICS_OPTIONS: &[OptionSpec] = &[
         "metrics.push_file_bytes_max",
         size(MIB, 64 * GIB),
         "64MiB",
-        "Bytes of the file of file:PATH. A full file is renamed to its name with .1, which replaces the one before, and a new one begins.",
+        "Bytes of the file of file:PATH. The node renames a full file to its name with .1, replaces the previous one, and begins a new file.",
     ),
 ];

@@ -15,13 +15,13 @@ pub const OPERATORS_OPTIONS: &[OptionSpec] = &[
         "operators.api_key",
         Kind::Choice(&["always", "beyond_loopback"]),
         "always",
-        "Always: a request that shows clients, topics or messages, or changes something, needs an API key with operate = true, a browser session, or the operators' socket. Beyond_loopback: requests over loopback without a sign of a proxy need none. Choose that only for machines without other users and without a proxy: a proxy that adds no field, such as nginx by its defaults, looks like this machine.",
+        "Always: a request that shows clients, topics or messages, or changes something, needs an API key with operate = true, a browser session, or the operators' socket. Beyond_loopback: requests over loopback without a trace of a proxy need none. Choose that only for machines without other users and without a proxy: a proxy that adds no field, such as nginx by default, looks like a local client.",
     ),
     option(
         "operators.socket",
         Kind::Text { bytes_max: 100 },
         "auto",
-        "A Unix socket for operators: the node's own user and root need no key there, and commands such as `crore top` use it by themselves. Auto: operators-PORT.sock, by the port of the first address of listen.operators, in $RUNTIME_DIRECTORY, /run/crore, $XDG_RUNTIME_DIR/crore or $TMPDIR/crore-UID. Off: none. Otherwise a path that begins with a slash.",
+        "A Unix socket for operators: the node's own user and root need no key there, and commands such as `crore top` use it by default. Auto: operators-PORT.sock, by the port of the first address of listen.operators, in $RUNTIME_DIRECTORY, /run/crore, $XDG_RUNTIME_DIR/crore or $TMPDIR/crore-UID. Off: none. Otherwise a path that begins with a slash.",
     ),
     option(
         "operators.socket_group",

@@ -34,7 +34,7 @@ pub(super) const SYS_OPTIONS: &[OptionSpec] = &[
         "sys.events_rate_max",
         count(1, 100_000),
         "1000",
-        "Events of one kind in a second, divided over the I/O threads; the node counts more, and publishes the count when the second is over.",
+        "Events of one kind in a second, divided over the I/O threads; the node counts more, and publishes the count at the end of the second.",
     ),
     live(
         "sys.open",

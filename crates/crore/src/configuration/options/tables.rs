@@ -22,7 +22,7 @@ pub const LOG_OPTIONS: &[OptionSpec] = &[
         "bytes_max",
         size(64 * KIB, 64 << 40),
         "256MiB",
-        "Bytes of all its messages, on disk for a log on disk; beyond that the log drops its oldest segments.",
+        "Bytes of all messages of the log, in memory or on disk; beyond that the log drops its oldest segments.",
     ),
     option(
         "cache_bytes",
@@ -46,7 +46,7 @@ pub const LOG_OPTIONS: &[OptionSpec] = &[
         "retained_bytes_max",
         size(0, 64 << 40),
         "256MiB",
-        "Bytes of all its retained messages; beyond that a retaining publish is refused.",
+        "Bytes of all retained messages of the log; beyond that a publication with `retain` is refused.",
     ),
 ];
 
@@ -56,7 +56,7 @@ pub const RULE_OPTIONS: &[OptionSpec] = &[
         "filter",
         Kind::Filter,
         "",
-        "Filter of the topics of the rule; the most specific filter applies. Must be given.",
+        "Filter of the topics of the rule; the most specific filter applies. Required.",
     ),
     option(
         "log",
@@ -92,7 +92,7 @@ pub const RULE_OPTIONS: &[OptionSpec] = &[
         "publishers",
         Kind::Choice(&["all", "entitled", "api_keys", "none"]),
         "all",
-        "Clients that may publish, of those whose entitlement permits it: all; entitled, with a token or an API key; api_keys, with an API key only; none, only the node itself. A rule never adds a permission.",
+        "Clients that may publish if their entitlement permits it: all; entitled, with a token or an API key; api_keys, with an API key only; none, only the node itself. A rule never adds a permission.",
     ),
     live(
         "publish_from",
@@ -110,6 +110,6 @@ pub const RULE_OPTIONS: &[OptionSpec] = &[
         "retained",
         Kind::Boolean,
         "true",
-        "Whether messages may be retained. If not, a publication that asks for it is refused; messages that are already retained stay.",
+        "Whether messages may be retained. If not, a publication with `retain` is refused; existing retained messages stay.",
     ),
 ];
