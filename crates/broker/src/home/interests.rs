@@ -62,7 +62,7 @@ impl Interests {
             return None;
         }
         let found = self.topics.interest_mut(topic, edge)?;
-        if found.flags & interest::NAMED == 0 {
+        if found.flags & interest::BY_FILTER == 0 {
             self.drop_interest(topic, edge, out);
         } else {
             found.flags &= !interest::EXACT;
@@ -104,18 +104,18 @@ impl Interests {
         self.filters.edges_of(self.topics.name(topic), &mut matched);
         let mut nth = 0;
         while let Some(found) = self.topics.interest_at(topic, nth) {
-            let named = matched.binary_search(&found.edge).is_ok();
-            if !named && !found.has(interest::EXACT) {
+            let by_filter = matched.binary_search(&found.edge).is_ok();
+            if !by_filter && !found.has(interest::EXACT) {
                 self.drop_interest(topic, found.edge, out);
                 continue; // another one has taken its turn
             }
             // Since the topic was last compared, has this edge added a filter?
             let since = self.edges[usize::from(found.edge)].filters_version.wrapping_sub(seen);
             if let Some(found) = self.topics.interest_mut(topic, found.edge) {
-                if !named {
-                    found.flags &= !(interest::NAMED | interest::ANNOUNCED);
+                if !by_filter {
+                    found.flags &= !(interest::BY_FILTER | interest::ANNOUNCED);
                 } else {
-                    found.flags |= interest::NAMED;
+                    found.flags |= interest::BY_FILTER;
                     if since.cast_signed() > 0 {
                         found.flags &= !interest::ANNOUNCED;
                     }
@@ -126,7 +126,7 @@ impl Interests {
         for edge in &matched {
             if self.topics.interest_of(topic, *edge).is_none() {
                 let index = self.edges[usize::from(*edge)].allocate(topic);
-                let found = Interest { index, edge: *edge, flags: interest::NAMED };
+                let found = Interest { index, edge: *edge, flags: interest::BY_FILTER };
                 self.topics.add_interest(topic, found);
             }
         }
@@ -145,7 +145,7 @@ impl Interests {
     ) {
         let Interest { index, edge, .. } = to;
         let mut cost = 0;
-        if to.has(interest::NAMED) && !to.has(interest::ANNOUNCED) {
+        if to.has(interest::BY_FILTER) && !to.has(interest::ANNOUNCED) {
             let topic_name = Slice::copy_of(self.topics.name(topic));
             let letter = ToEdge::Announce { index, partition, topic: topic_name };
             cost += i64::from(letter.cost());

@@ -62,7 +62,7 @@ impl Home {
             });
         }
         let names = self.dedup.names_of(local, publication);
-        let placed = self.place_named(publisher, local, publish, &names, turn);
+        let placed = self.place_once(publisher, local, publish, &names, turn);
         if let Err(code) = placed
             && publisher.is_asked()
         {
@@ -72,7 +72,7 @@ impl Home {
     }
 
     /// Proposes a publication of the present epoch, unless that has been done before.
-    fn place_named(
+    fn place_once(
         &mut self,
         publisher: Publisher,
         local: u32,

@@ -34,7 +34,7 @@ pub(crate) struct Slot {
     pub subscriptions: SubIndex,
     pub subscriptions_count: u32,
     /// The newest frame for filters, so that it is sent once however many of the filters match.
-    pub named: u32,
+    pub filter_mark: u32,
     /// Begin of its session, or before that of the connection: the low half of milliseconds of the
     /// monotonic clock. See `producers`.
     pub hello_ms: u32,
@@ -58,7 +58,7 @@ impl Slot {
         state: NONE,
         subscriptions: SubIndex::NONE,
         subscriptions_count: 0,
-        named: 0,
+        filter_mark: 0,
         hello_ms: 0,
         entitlement: NONE,
     };
@@ -77,8 +77,8 @@ impl Slot {
     /// edge delivers [`MARK_AGE_MAX`] messages between two sweeps.
     #[inline]
     pub fn age_mark(&mut self, serial: u32) {
-        if serial.wrapping_sub(self.named) > MARK_AGE_MAX {
-            self.named = 0; // no message has it
+        if serial.wrapping_sub(self.filter_mark) > MARK_AGE_MAX {
+            self.filter_mark = 0; // no message has it
         }
     }
 

@@ -40,8 +40,8 @@ impl Edge {
             }
             self.work.targets = targets;
         }
-        if let Some(named) = takers.named {
-            self.deliver_by_filter(named, takers.partition, &delivery);
+        if let Some(by_filter) = takers.by_filter {
+            self.deliver_by_filter(by_filter, takers.partition, &delivery);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::edge::Edge;
 use crate::edge::compression::Packed;
 use crate::edge::delivery::Delivery;
 use crate::edge::outbox::{Origin, Place};
-use crate::edge::subscriptions::{NamedIndex, Stage};
+use crate::edge::subscriptions::{MatchedIndex, Stage};
 use crate::ids::SubIndex;
 use crate::mail::PartitionId;
 use crate::notice::{Encoded, Settles};
@@ -22,12 +22,12 @@ impl Edge {
     /// match, unless one of them catches up; an event stream gets it once.
     pub(crate) fn deliver_by_filter(
         &mut self,
-        named: NamedIndex,
+        by_filter: MatchedIndex,
         partition: PartitionId,
         delivery: &Delivery<'_>,
     ) {
         let mut targets = std::mem::take(&mut self.work.targets);
-        let topic = self.subscriptions.takers_by_filter(named, &mut targets);
+        let topic = self.subscriptions.takers_by_filter(by_filter, &mut targets);
         let mut is_wanted = false;
         let mut has_streams = false;
         for &subscription in &targets {
@@ -58,7 +58,7 @@ impl Edge {
     ) {
         let shared = self.subscriptions.serial();
         let apart = shared.wrapping_sub(1);
-        let origin = Origin::Named {
+        let origin = Origin::ByFilter {
             partition,
             after: delivery.view.offset() - 1,
             serial: self.subscriptions.messages_by_filter(),
@@ -73,15 +73,15 @@ impl Edge {
         let mut has_apart = false;
         for &subscription in targets {
             let index = self.subscriptions[subscription].connection;
-            let mark = self.connections.slots[index].named;
+            let mark = self.connections.slots[index].filter_mark;
             if mark == shared || mark == apart || !is_native(self, subscription) {
                 continue;
             }
             if self.has_catching_up(index, partition) {
-                self.connections.slots[index].named = apart;
+                self.connections.slots[index].filter_mark = apart;
                 has_apart = true;
             } else {
-                self.connections.slots[index].named = shared;
+                self.connections.slots[index].filter_mark = shared;
                 self.statistics.delivered += 1;
                 let window_bits = self.window_bits(index);
                 let packed = packed.filter(|packed| packed.fits(window_bits));
@@ -95,7 +95,7 @@ impl Edge {
         }
         for &subscription in targets {
             let index = self.subscriptions[subscription].connection;
-            if self.connections.slots[index].named == apart
+            if self.connections.slots[index].filter_mark == apart
                 && is_native(self, subscription)
                 && !self.is_catching_up(subscription, partition)
             {
@@ -120,7 +120,7 @@ impl Edge {
         let is_packed = self.settings.compression.is_some()
             && targets.iter().any(|&target| window_bits_of(self, target) > 0);
         let packed = if is_packed {
-            self.enter_named_packed(topic, partition, delivery, None, origin)
+            self.enter_by_filter_packed(topic, partition, delivery, None, origin)
         } else {
             None
         };
@@ -129,7 +129,7 @@ impl Edge {
         {
             return (Some(packed), None);
         }
-        let plain = self.enter_named(topic, partition, delivery, None, origin);
+        let plain = self.enter_by_filter(topic, partition, delivery, None, origin);
         // Two large frames may be more than the ring keeps.
         (packed.filter(|packed| self.outboxes.holds(packed.place)), Some(plain))
     }
@@ -147,11 +147,11 @@ impl Edge {
             let slot = &mut self.connections.slots[index];
             if entry.stage != Stage::ByFilter
                 || slot.protocol != Protocol::Events
-                || slot.named == self.subscriptions.serial()
+                || slot.filter_mark == self.subscriptions.serial()
             {
                 continue;
             }
-            slot.named = self.subscriptions.serial();
+            slot.filter_mark = self.subscriptions.serial();
             if !self.is_catching_up(subscription, partition) {
                 self.deliver_addressed(subscription, topic, partition, delivery, false);
             }
@@ -175,9 +175,9 @@ impl Edge {
         let place = match self.connections.slots[index].protocol {
             Protocol::Native => {
                 let to = Some((client, self.window_bits(index)));
-                match self.enter_named_packed(topic, partition, delivery, to, origin) {
+                match self.enter_by_filter_packed(topic, partition, delivery, to, origin) {
                     Some(packed) => packed.place,
-                    None => self.enter_named(topic, partition, delivery, Some(client), origin),
+                    None => self.enter_by_filter(topic, partition, delivery, Some(client), origin),
                 }
             }
             _ => {
@@ -213,7 +213,7 @@ impl Edge {
     /// The frame of a message for filters; carries the topic's name, so that no connection keeps a
     /// table of them. It is for all that cover the topic, or for one subscription by the client's
     /// number.
-    fn enter_named(
+    fn enter_by_filter(
         &mut self,
         topic: &str,
         partition: PartitionId,
@@ -221,7 +221,7 @@ impl Edge {
         subscription: Option<u32>,
         origin: Origin,
     ) -> Place {
-        self.with_named_head(topic, partition, delivery, subscription, &mut |edge, head| {
+        self.with_filter_head(topic, partition, delivery, subscription, &mut |edge, head| {
             // The attributes are in the head.
             edge.enter_message(head, &[], delivery.record, &delivery.view, origin)
         })
@@ -229,7 +229,7 @@ impl Edge {
 
     /// That frame compressed, if it is worth it: for one connection with this window, or for
     /// all.
-    fn enter_named_packed(
+    fn enter_by_filter_packed(
         &mut self,
         topic: &str,
         partition: PartitionId,
@@ -242,15 +242,21 @@ impl Edge {
             return None;
         }
         let subscription = to.map(|(subscription, _)| subscription);
-        self.with_named_head(topic, partition, delivery, subscription, &mut |edge, head| match to {
-            Some((_, window_bits)) => {
-                edge.enter_packed_privately(window_bits, &[head, payload], origin)
-            }
-            None => edge.enter_packed(&[head, payload], origin),
-        })
+        self.with_filter_head(
+            topic,
+            partition,
+            delivery,
+            subscription,
+            &mut |edge, head| match to {
+                Some((_, window_bits)) => {
+                    edge.enter_packed_privately(window_bits, &[head, payload], origin)
+                }
+                None => edge.enter_packed(&[head, payload], origin),
+            },
+        )
     }
 
-    fn with_named_head<T>(
+    fn with_filter_head<T>(
         &mut self,
         topic: &str,
         partition: PartitionId,
@@ -262,7 +268,7 @@ impl Edge {
         let attributes = self.attributes_of(view);
         let mut head = std::mem::take(&mut self.work.scratch);
         head.clear();
-        let named = native::NamedHead {
+        let message = native::NamedHead {
             topic,
             partition,
             position: native::Position {
@@ -273,7 +279,7 @@ impl Edge {
             retained: retained(view),
             subscription,
         };
-        native::encode_named_message_head(&named, &attributes, &mut head);
+        native::encode_named_message_head(&message, &attributes, &mut head);
         let entered = enter(self, &head);
         self.work.scratch = head;
         self.work.attributes = attributes;

@@ -101,7 +101,7 @@ impl Edge {
                     }
                 }
             }
-            Origin::Named { partition, after, serial } => {
+            Origin::ByFilter { partition, after, serial } => {
                 let drop = drop || spill.dropped.contains_key(&partition);
                 if drop {
                     self.drop_shared(spill, partition, after, serial);

@@ -24,7 +24,7 @@ pub(crate) enum Origin {
     /// A message for plain subscriptions of a topic.
     Plain { home: HomeId, index: TopicIndex, prev: u64, offset: u64 },
     /// A message for all subscriptions to filters of a native connection that cover its topic.
-    Named {
+    ByFilter {
         partition: PartitionId,
         /// The offset in the partition before it.
         after: u64,

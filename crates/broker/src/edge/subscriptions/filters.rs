@@ -24,7 +24,7 @@ use stdx::slab::Slab;
 /// A filter in the edge's table.
 pub(crate) type FilterIndex = u32;
 /// A topic's name in the edge's table.
-pub(crate) type NamedIndex = u32;
+pub(crate) type MatchedIndex = u32;
 
 /// One filter with its subscriptions.
 #[derive(Hand)]
@@ -35,7 +35,7 @@ pub(super) struct FilterEntry {
 
 /// A topic that some home has announced to this edge.
 #[derive(Hand)]
-struct NamedTopic {
+struct MatchedTopic {
     name: Slice,
     /// The version of the set of filters that `filters` was found with.
     version: u64,
@@ -46,7 +46,7 @@ struct NamedTopic {
 /// In place of a version.
 const NEVER_MATCHED: u64 = u64::MAX;
 
-impl NamedTopic {
+impl MatchedTopic {
     /// The bytes of its name, which is a copy of its own, and of the list.
     fn owned_bytes(&self) -> usize {
         Slice::HEAD_BYTES + self.name.len() + vector_bytes::<FilterIndex>(self.filters.capacity())
@@ -62,9 +62,9 @@ pub(super) struct Filters {
     version: u64,
     /// Subscriptions to filters by connection, where these have a bound of their own.
     held: BTreeMap<ConnIndex, u32>,
-    named: Slab<NamedTopic>,
-    /// Bytes that the named topics own.
-    named_bytes: usize,
+    matched: Slab<MatchedTopic>,
+    /// Bytes that the matched topics own.
+    matched_bytes: usize,
     /// Messages to filters so far.
     messages: u64,
     /// The number of the newest frame for filters, by which a connection gets it once.
@@ -78,8 +78,8 @@ impl Filters {
             entries: Slab::new(),
             version: 0,
             held: BTreeMap::new(),
-            named: Slab::new(),
-            named_bytes: 0,
+            matched: Slab::new(),
+            matched_bytes: 0,
             messages: 0,
             serial: 0,
         }
@@ -92,8 +92,8 @@ impl Filters {
     fn memory_bytes(&self) -> usize {
         self.trie.memory_bytes()
             + self.entries.memory_bytes()
-            + self.named.memory_bytes()
-            + self.named_bytes
+            + self.matched.memory_bytes()
+            + self.matched_bytes
             + tree_bytes(self.held.len(), size_of::<(ConnIndex, u32)>())
     }
 
@@ -137,35 +137,35 @@ impl Filters {
     }
 
     /// Finds which filters match, if the set of filters has changed since.
-    fn match_name(&mut self, named: NamedIndex) {
-        let topic = &mut self.named[named];
+    fn match_topic(&mut self, matched: MatchedIndex) {
+        let topic = &mut self.matched[matched];
         if topic.version != self.version {
             topic.version = self.version;
-            self.named_bytes -= topic.owned_bytes();
+            self.matched_bytes -= topic.owned_bytes();
             topic.filters.clear();
             let name = std::str::from_utf8(&topic.name).unwrap_or_default();
             let filters = &mut topic.filters;
             self.trie.matches(name, &mut |&filter| filters.push(filter));
-            self.named_bytes += topic.owned_bytes();
+            self.matched_bytes += topic.owned_bytes();
         }
     }
 
     /// The topic that had the name is released.
-    pub fn forget_name(&mut self, named: NamedIndex) {
-        if let Some(named) = self.named.remove(named) {
-            self.named_bytes -= named.owned_bytes();
+    pub fn forget_name(&mut self, matched: MatchedIndex) {
+        if let Some(matched) = self.matched.remove(matched) {
+            self.matched_bytes -= matched.owned_bytes();
         }
     }
 
     /// Subscriptions that match a topic by filter.
-    pub fn members_count(&self, named: NamedIndex) -> usize {
-        let filters = self.named.get(named).map_or(&[][..], |named| &named.filters[..]);
+    pub fn members_count(&self, matched: MatchedIndex) -> usize {
+        let filters = self.matched.get(matched).map_or(&[][..], |matched| &matched.filters[..]);
         let entries = filters.iter().filter_map(|filter| self.entries.get(*filter));
         entries.map(|filter| filter.members.len()).sum()
     }
 
-    fn takers(&self, named: NamedIndex, members: &ListPool, takers: &mut Vec<SubIndex>) {
-        for &filter in &self.named[named].filters {
+    fn takers(&self, matched: MatchedIndex, members: &ListPool, takers: &mut Vec<SubIndex>) {
+        for &filter in &self.matched[matched].filters {
             if let Some(filter) = self.entries.get(filter) {
                 takers.extend(members.iter(&filter.members).map(SubIndex));
             }
@@ -274,24 +274,24 @@ impl Subscriptions {
     ) {
         let topic = self.topics[usize::from(home)].at(index);
         topic.partition = partition;
-        if topic.named == 0 {
-            let named = NamedTopic { name, version: NEVER_MATCHED, filters: Vec::new() };
-            self.filters.named_bytes += named.owned_bytes();
-            topic.named = self.filters.named.insert(named) + 1;
+        if topic.matched == 0 {
+            let matched = MatchedTopic { name, version: NEVER_MATCHED, filters: Vec::new() };
+            self.filters.matched_bytes += matched.owned_bytes();
+            topic.matched = self.filters.matched.insert(matched) + 1;
         }
     }
 
     /// A message has come for filters: appends the subscriptions that match its topic. The topic's
     /// name.
     #[inline]
-    pub fn takers_by_filter(&mut self, named: NamedIndex, takers: &mut Vec<SubIndex>) -> Slice {
-        self.filters.match_name(named);
+    pub fn takers_by_filter(&mut self, matched: MatchedIndex, takers: &mut Vec<SubIndex>) -> Slice {
+        self.filters.match_topic(matched);
         self.filters.messages += 1;
         // Odd numbers for connections that have it, even ones for those where each subscription
         // gets its own.
         self.filters.serial = (self.filters.serial.wrapping_add(2) | 1).max(3);
-        self.filters.takers(named, &self.members, takers);
-        self.filters.named[named].name.clone()
+        self.filters.takers(matched, &self.members, takers);
+        self.filters.matched[matched].name.clone()
     }
 
     /// The number of the newest message for filters, by which a connection gets it once.

@@ -26,7 +26,7 @@ mod subscription;
 mod topics;
 
 pub(crate) use cursor::Reader;
-pub(crate) use filters::{FilterRefusal, NamedIndex};
+pub(crate) use filters::{FilterRefusal, MatchedIndex};
 pub(crate) use lost::Lost;
 pub(crate) use opening::Opened;
 pub(crate) use positions::Next;

@@ -2,7 +2,7 @@
 //! home.
 
 use super::Subscriptions;
-use super::filters::NamedIndex;
+use super::filters::MatchedIndex;
 use crate::ids::{SubIndex, TopicIndex};
 use crate::mail::{HomeId, PartitionId};
 use stdx::blocks::List;
@@ -18,7 +18,7 @@ pub(super) struct Topic {
     pub generation: u32,
     pub partition: PartitionId,
     /// One more than the handle of its name, once a filter has brought it; 0 without.
-    pub named: u32,
+    pub matched: u32,
 }
 
 const _: () = assert!(size_of::<Topic>() <= 24);
@@ -26,8 +26,8 @@ const _: () = assert!(size_of::<Topic>() <= 24);
 impl Topic {
     /// The handle of its name, once a filter has brought it.
     #[inline]
-    pub fn name(&self) -> Option<NamedIndex> {
-        self.named.checked_sub(1)
+    pub fn name(&self) -> Option<MatchedIndex> {
+        self.matched.checked_sub(1)
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Takers {
     /// The only plain subscription, if there is just one.
     pub single: Option<SubIndex>,
     /// The topic's name, if filters may match it.
-    pub named: Option<NamedIndex>,
+    pub by_filter: Option<MatchedIndex>,
     pub partition: PartitionId,
 }
 
@@ -88,7 +88,7 @@ impl Subscriptions {
             1 => single = self.members.first(&topic.subscribers).map(SubIndex),
             _ => several.extend(self.members.iter(&topic.subscribers).map(SubIndex)),
         }
-        Takers { single, named: topic.name(), partition: topic.partition }
+        Takers { single, by_filter: topic.name(), partition: topic.partition }
     }
 
     /// The number of a topic's plain subscriptions, and of those that match it by filter.
@@ -97,7 +97,7 @@ impl Subscriptions {
         let Some(topic) = topics.and_then(|topics| topics.get(index)) else {
             return (0, 0);
         };
-        let by_filter = topic.name().map_or(0, |named| self.filters.members_count(named));
+        let by_filter = topic.name().map_or(0, |matched| self.filters.members_count(matched));
         (topic.subscribers.len() as u32, by_filter as u32)
     }
 
@@ -122,8 +122,8 @@ impl Subscriptions {
     pub fn release_topic(&mut self, home: HomeId, index: TopicIndex) {
         let topic = std::mem::take(self.topics[usize::from(home)].at(index));
         debug_assert!(topic.subscribers.is_empty(), "a home releases what the edge has released");
-        if let Some(named) = topic.name() {
-            self.filters.forget_name(named);
+        if let Some(matched) = topic.name() {
+            self.filters.forget_name(matched);
         }
     }
 
