@@ -109,7 +109,13 @@ pub enum Purpose {
 /// nothing of it is on the path of a message.
 pub trait Judge: Send + Sync {
     /// Decides on a credential. `now_s` is the wall clock, seconds since 1970.
-    fn judge(&self, kind: CredentialKind, credential: &[u8], digest: Digest, now_s: u64) -> Judged;
+    fn judge(
+        &self,
+        kind: CredentialKind,
+        credential: &[u8],
+        digest: Digest,
+        now_s: u64,
+    ) -> Decision;
 
     /// Whether something has been revoked that lets a connection of this entitlement go on no
     /// longer. Called for each entitlement of an edge when the node tells the edge that revocations
@@ -117,12 +123,12 @@ pub trait Judge: Send + Sync {
     fn is_revoked(&self, entitlement: &Entitlement) -> bool;
 }
 
-/// A verdict, and what it took.
+/// A decision on a credential, and its cost.
 #[derive(Clone, Debug)]
-pub struct Judged {
+pub struct Decision {
     /// The entitlement, or the code of the refusal: `unauthorized`, `token_expired`,
     /// `token_revoked`, or `not_ready` while keys are unavailable.
-    pub verdict: Result<Entitlement, ErrorCode>,
+    pub result: Result<Entitlement, ErrorCode>,
     /// The number of computed signatures: one for each key that was tried. The caller bounds them
     /// in a turn.
     pub signatures_count: u32,

@@ -106,11 +106,11 @@ pub struct FilterStart {
     pub epoch: u64,
     /// The stream carries what matches after this offset.
     pub through: u64,
-    /// The verdict on the position that it came with.
+    /// The decision on the position that it came with.
     pub resumed: Option<Resumed>,
 }
 
-/// The verdict on the position of a returning subscription.
+/// The decision on the position of a returning subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Resumed {
     /// Records after this offset are to come: by pages up to the start of the stream; above that,

@@ -1,7 +1,7 @@
 //! The counters of the authenticator. No counter is for a single user.
 
 use crate::refusal::Refusal;
-use broker::entitlement::Judged;
+use broker::entitlement::Decision;
 use std::sync::atomic::Ordering::Relaxed;
 use stdx::metrics::Metrics;
 use wire::native::ErrorCode;
@@ -62,4 +62,4 @@ impl Counters {
 
 // A decision stays on its thread and is used at once: it need not be small, but should not grow
 // unnoticed.
-const _: () = assert!(size_of::<Judged>() <= 80);
+const _: () = assert!(size_of::<Decision>() <= 80);

@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 use crate::revocations::Revocations;
 use crate::terms::TermsTable;
 use crate::token::Parts;
-use broker::entitlement::{CredentialKind, Digest, Entitlement, Judge, Judged, NEVER};
+use broker::entitlement::{CredentialKind, Decision, Digest, Entitlement, Judge, NEVER};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
@@ -314,14 +314,20 @@ impl TokenJudge {
 }
 
 impl Judge for TokenJudge {
-    fn judge(&self, kind: CredentialKind, credential: &[u8], digest: Digest, now_s: u64) -> Judged {
+    fn judge(
+        &self,
+        kind: CredentialKind,
+        credential: &[u8],
+        digest: Digest,
+        now_s: u64,
+    ) -> Decision {
         let mut signatures_count = 0;
         let verdict = self.verdict(kind, credential, digest, now_s, &mut signatures_count);
         self.counters.count(verdict.as_ref().map(|_| ()));
         if let Err(refusal) = &verdict {
             self.notices.refused(refusal, now_s);
         }
-        Judged { verdict: verdict.map_err(|refusal| refusal.code()), signatures_count }
+        Decision { result: verdict.map_err(|refusal| refusal.code()), signatures_count }
     }
 
     fn is_revoked(&self, entitlement: &Entitlement) -> bool {

@@ -28,7 +28,7 @@ fn a_signature_is_computed_once() {
     let first = judged(&judge, &token);
     let again = judged(&judge, &token);
     assert_eq!((first.signatures_count, again.signatures_count), (1, 0));
-    let (first, again) = (first.verdict.unwrap(), again.verdict.unwrap());
+    let (first, again) = (first.result.unwrap(), again.result.unwrap());
     assert_eq!(first, again);
     assert!(Arc::ptr_eq(&first.terms, &again.terms));
     assert_eq!((&*first.subject, first.expires_s), ("anna", NOW_S as u32 + 60));
@@ -40,7 +40,7 @@ fn a_signature_is_computed_once() {
     for _ in 0..2 {
         let refused = judged(&judge, &forged);
         assert_eq!(refused.signatures_count, 1);
-        assert_eq!(refused.verdict, Err(ErrorCode::Unauthorized));
+        assert_eq!(refused.result, Err(ErrorCode::Unauthorized));
     }
     let statistics = judge.statistics();
     assert_eq!((statistics.accepted, statistics.unauthorized), (2, 2));
@@ -52,11 +52,11 @@ fn a_signature_is_computed_once() {
 fn cached_tokens_expire() {
     let judge = judge(vec![hmac_key()]);
     let token = hmac().token(None, &claims()).unwrap();
-    assert!(judged(&judge, &token).verdict.is_ok());
+    assert!(judged(&judge, &token).result.is_ok());
     let digest = Digest::of(CredentialKind::Token, token.as_bytes());
     let later = judge.judge(CredentialKind::Token, token.as_bytes(), digest, NOW_S + 60);
     assert_eq!(later.signatures_count, 0);
-    assert_eq!(later.verdict, Err(ErrorCode::TokenExpired));
+    assert_eq!(later.result, Err(ErrorCode::TokenExpired));
 }
 
 #[test]
@@ -66,22 +66,22 @@ fn a_removed_key_verifies_nothing() {
     let judge = judge(vec![old.key(Some("old")), new.key(Some("new"))]);
     let (by_old, by_new) = (old.token(Some("old")), new.token(Some("new")));
     for token in [&by_old, &by_new] {
-        assert!(judged(&judge, token).verdict.is_ok());
+        assert!(judged(&judge, token).result.is_ok());
     }
     judge.replace(JudgeSettings {
         token_keys: vec![new.key(Some("new"))],
         ..JudgeSettings::default()
     });
-    assert_eq!(judged(&judge, &by_old).verdict, Err(ErrorCode::Unauthorized));
+    assert_eq!(judged(&judge, &by_old).result, Err(ErrorCode::Unauthorized));
     // The other key and its tokens remain valid.
     let again = judged(&judge, &by_new);
-    assert!(again.verdict.is_ok() && again.signatures_count == 0);
+    assert!(again.result.is_ok() && again.signatures_count == 0);
     // An ID that moved to another key means another key.
     judge.replace(JudgeSettings {
         token_keys: vec![old.key(Some("new"))],
         ..JudgeSettings::default()
     });
-    assert!(judged(&judge, &by_new).verdict.is_err());
+    assert!(judged(&judge, &by_new).result.is_err());
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn each_tried_key_costs_a_signature() {
     let judge = judge(pairs.iter().map(|pair| pair.key(None)).collect());
     let forged = Pair::new(Algorithm::RS256).token(None);
     let refused = judged(&judge, &forged);
-    assert_eq!(refused.verdict, Err(ErrorCode::Unauthorized));
+    assert_eq!(refused.result, Err(ErrorCode::Unauthorized));
     assert_eq!(refused.signatures_count, 4);
     assert_eq!(judge.statistics().signatures, 4);
     // The third key has signed this token.
@@ -118,8 +118,8 @@ fn each_tried_key_costs_a_signature() {
 fn tokens_of_a_revoked_key_are_invalid() {
     let (old, new) = (Pair::new(Algorithm::EdDSA), Pair::new(Algorithm::EdDSA));
     let judge = judge(vec![old.key(Some("old")), new.key(None)]);
-    let by_old = judged(&judge, &old.token(Some("old"))).verdict.unwrap();
-    let by_new = judged(&judge, &new.token(None)).verdict.unwrap();
+    let by_old = judged(&judge, &old.token(Some("old"))).result.unwrap();
+    let by_new = judged(&judge, &new.token(None)).result.unwrap();
     assert_eq!(&*by_old.terms.signer.key_id, "old");
     // The key is removed first: only its tokens remain.
     judge.replace(JudgeSettings { token_keys: vec![new.key(None)], ..JudgeSettings::default() });
@@ -135,7 +135,7 @@ fn tokens_of_a_revoked_key_are_invalid() {
     revoke(&by_new.terms.signer.thumbprint());
     assert!(judge.is_revoked(&by_new));
     let refused = judged(&judge, &new.token(None));
-    assert_eq!(refused.verdict, Err(ErrorCode::TokenRevoked));
+    assert_eq!(refused.result, Err(ErrorCode::TokenRevoked));
 }
 
 #[test]
@@ -182,10 +182,10 @@ fn configured_token_types_are_required() {
 fn a_token_is_refused_without_keys() {
     let judge = judge(Vec::new());
     let token = hmac().token(None, &claims()).unwrap();
-    assert_eq!(judged(&judge, &token).verdict, Err(ErrorCode::Unauthorized));
+    assert_eq!(judged(&judge, &token).result, Err(ErrorCode::Unauthorized));
 }
 
-fn shown(judge: &TokenJudge, key: &str) -> broker::entitlement::Judged {
+fn shown(judge: &TokenJudge, key: &str) -> broker::entitlement::Decision {
     let digest = Digest::of(CredentialKind::ApiKey, key.as_bytes());
     judge.judge(CredentialKind::ApiKey, key.as_bytes(), digest, NOW_S)
 }
@@ -207,7 +207,7 @@ fn api_keys_permit_their_filters_and_nothing_else() {
         api_keys: vec![api_key(&secret, "prices/#", false)],
         ..JudgeSettings::default()
     });
-    let entitlement = shown(&judge, &secret).verdict.unwrap();
+    let entitlement = shown(&judge, &secret).result.unwrap();
     let permits = |action, filter| entitlement.permits(action, Filter::parse(filter).unwrap());
     assert!(permits(Action::Publish, "prices/eur"));
     assert!(!permits(Action::Publish, "orders"));
@@ -216,9 +216,9 @@ fn api_keys_permit_their_filters_and_nothing_else() {
     assert!(!judge.is_revoked(&entitlement));
     assert_eq!(judge.statistics().api_keys, 1);
     // An API key is not a token, and a token is not an API key.
-    assert!(judged(&judge, &secret).verdict.is_err());
+    assert!(judged(&judge, &secret).result.is_err());
     let token = hmac().token(None, &claims()).unwrap();
-    assert!(shown(&judge, &token).verdict.is_err());
+    assert!(shown(&judge, &token).result.is_err());
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn clients_of_a_changed_api_key_are_revoked() {
     };
     let judge = judge_of(with("a/#", true));
     assert!(judge.may_operate(secret.as_bytes(), NOW_S));
-    let entitlement = shown(&judge, &secret).verdict.unwrap();
+    let entitlement = shown(&judge, &secret).result.unwrap();
     judge.replace(with("a/#", false));
     assert!(!judge.is_revoked(&entitlement) && !judge.may_operate(secret.as_bytes(), NOW_S));
     judge.replace(with("b/#", false));
@@ -238,7 +238,7 @@ fn clients_of_a_changed_api_key_are_revoked() {
     judge.replace(JudgeSettings::default());
     assert!(judge.is_revoked(&entitlement));
     judge.replace(with("a/#", false));
-    assert!(shown(&judge, &secret).verdict.is_ok());
+    assert!(shown(&judge, &secret).result.is_ok());
     assert!(!judge.is_revoked(&entitlement));
 }
 
@@ -252,7 +252,7 @@ fn clients_of_a_renamed_or_shortened_api_key_are_revoked() {
     };
     let later_s = NOW_S as u32 + 500;
     let judge = judge_of(with("prices", later_s));
-    let entitlement = shown(&judge, &secret).verdict.unwrap();
+    let entitlement = shown(&judge, &secret).result.unwrap();
     for (name, expires_s, is_revoked) in [
         ("prices", NEVER, false),
         ("prices", later_s, false),
@@ -272,7 +272,7 @@ fn equal_permissions_are_shared() {
         let mut claims = claims();
         claims["sub"] = subject.into();
         let token = hmac().token(None, &claims).unwrap();
-        judged(&judge, &token).verdict.unwrap()
+        judged(&judge, &token).result.unwrap()
     };
     let (anna, ben) = (of("anna"), of("ben"));
     assert_ne!(anna.subject, ben.subject);
@@ -283,7 +283,7 @@ fn equal_permissions_are_shared() {
 fn a_revocation_takes_effect_at_once_and_can_be_cancelled() {
     let judge = judge(vec![hmac_key()]);
     let token = hmac().token(None, &claims()).unwrap();
-    let entitlement = judged(&judge, &token).verdict.unwrap();
+    let entitlement = judged(&judge, &token).result.unwrap();
     for revoked in [Revoked::Token("t1".into()), Revoked::subject("anna"), Revoked::All] {
         let wanted = Wanted { revoked, issued_before_s: None, ends_s: None };
         let revocation = judge.revoke(None, wanted, NOW_S).unwrap();
@@ -291,7 +291,7 @@ fn a_revocation_takes_effect_at_once_and_can_be_cancelled() {
         assert!(judge.is_revoked(&entitlement));
         // Cached tokens are affected as well.
         let again = judged(&judge, &token);
-        assert_eq!(again.verdict, Err(ErrorCode::TokenRevoked));
+        assert_eq!(again.result, Err(ErrorCode::TokenRevoked));
         assert!(judge.take_back(None, revocation.id).unwrap());
         assert!(!judge.is_revoked(&entitlement));
     }
@@ -319,6 +319,6 @@ fn a_file_that_cannot_be_written_changes_nothing() {
     let nowhere = std::path::Path::new("/proc/nowhere");
     let refused = judge.revoke(Some(nowhere), wanted, NOW_S);
     assert!(matches!(refused, Err(RevokeError::File(_))));
-    assert!(judged(&judge, &token).verdict.is_ok());
+    assert!(judged(&judge, &token).result.is_ok());
     assert!(judge.revocations_after(0, 9).is_empty());
 }

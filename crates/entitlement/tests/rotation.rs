@@ -146,7 +146,7 @@ impl Node {
     }
 
     fn code(&self, token: &str) -> Option<ErrorCode> {
-        judged(&self.judge, token).verdict.err()
+        judged(&self.judge, token).result.err()
     }
 }
 

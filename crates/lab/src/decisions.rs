@@ -68,7 +68,7 @@ fn least_ns(judge: &TokenJudge, tokens: &[String], warm: bool) -> u128 {
         for token in tokens {
             let digest = Digest::of(CredentialKind::Token, token.as_bytes());
             let judged = judge.judge(CredentialKind::Token, token.as_bytes(), digest, NOW_S);
-            assert!(judged.verdict.is_ok());
+            assert!(judged.result.is_ok());
         }
     };
     if warm {

@@ -130,7 +130,7 @@ impl Shards {
             edge.turn(self.now);
             for question in std::mem::take(&mut edge.out.questions) {
                 let verdict = Ok(entitlement(&question, &self.terms));
-                edge.judged(question.connection, question.purpose, question.digest, verdict);
+                edge.decided(question.connection, question.purpose, question.digest, verdict);
             }
             for change in std::mem::take(&mut edge.out.users) {
                 let UserChange::Comes { connection, user, connections_max } = change else {

@@ -83,7 +83,7 @@ impl Judging {
                         now.unix_ms / 1_000,
                     );
                     signatures_count += judged.signatures_count;
-                    judged.verdict
+                    judged.result
                 }
                 // A node with entitlement in its settings has an authenticator.
                 None => Err(ErrorCode::Unauthorized),
@@ -122,7 +122,7 @@ pub(crate) fn layout(layout: &mut Layout) {
 
 fn tell(edge: &mut Edge, question: &Question, verdict: Result<Entitlement, ErrorCode>) {
     let Question { connection, purpose, digest, .. } = *question;
-    edge.judged(connection, purpose, digest, verdict);
+    edge.decided(connection, purpose, digest, verdict);
 }
 
 /// Releases the memory of a long list after a storm.
@@ -131,7 +131,7 @@ const KEPT_LEN_MAX: usize = 1_024;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use broker::entitlement::{CredentialKind, Digest, Judged, Purpose};
+    use broker::entitlement::{CredentialKind, Decision, Digest, Purpose};
     use broker::filters::FilterTrie;
     use broker::settings::{
         AddressSettings, JournalSettings, Limits, Settings, SysSettings, TicketSettings,
@@ -150,12 +150,12 @@ mod tests {
     }
 
     impl Judge for Strict {
-        fn judge(&self, _: CredentialKind, credential: &[u8], _: Digest, _: u64) -> Judged {
+        fn judge(&self, _: CredentialKind, credential: &[u8], _: Digest, _: u64) -> Decision {
             let number =
                 u32::from_le_bytes([credential[0], credential[1], credential[2], credential[3]]);
             self.0.lock().unwrap().push(number);
-            Judged {
-                verdict: Err(ErrorCode::Unauthorized),
+            Decision {
+                result: Err(ErrorCode::Unauthorized),
                 signatures_count: self.1 * u32::from(number.is_multiple_of(2)),
             }
         }

@@ -7,7 +7,7 @@
 
 use crate::mutation::Mutation;
 use broker::entitlement::{
-    CredentialKind, Digest, Entitlement, EntitlementLimits, Judge, Judged, NEVER, Permissions,
+    CredentialKind, Decision, Digest, Entitlement, EntitlementLimits, Judge, NEVER, Permissions,
     Terms,
 };
 use broker::topic::Filter;
@@ -150,7 +150,7 @@ impl SimJudge {
 }
 
 impl Judge for SimJudge {
-    fn judge(&self, _: CredentialKind, credential: &[u8], digest: Digest, now_s: u64) -> Judged {
+    fn judge(&self, _: CredentialKind, credential: &[u8], digest: Digest, now_s: u64) -> Decision {
         let token = std::str::from_utf8(credential).ok().and_then(Token::parse);
         let entitlement = token.map(|token| self.entitlement(&token, digest));
         let verdict = match entitlement {
@@ -159,7 +159,7 @@ impl Judge for SimJudge {
             Some(it) if self.is_revoked(&it) => Err(ErrorCode::TokenRevoked),
             Some(it) => Ok(it),
         };
-        Judged { verdict, signatures_count: 1 }
+        Decision { result: verdict, signatures_count: 1 }
     }
 
     fn is_revoked(&self, entitlement: &Entitlement) -> bool {

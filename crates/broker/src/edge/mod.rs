@@ -65,7 +65,7 @@ pub struct Outputs {
     pub acknowledged_within_ms: Vec<(Key, u64)>,
     /// Connections that may be read again and had something to read when that was not wanted.
     pub readable: Vec<Key>,
-    /// Credentials to be judged; [`Edge::judged`] takes the verdicts.
+    /// Questions about credentials; [`Edge::decided`] takes the decisions.
     pub questions: Vec<Question>,
     /// Connections of proxies that bring a request of this client, and wait until they may count
     /// for it.

@@ -16,7 +16,7 @@ pub(crate) enum Credential {
     Request(Digest),
     /// The decision on the credential of a waiting head: an entry, which this holds, or the code of
     /// the refusal.
-    Judged { digest: Digest, verdict: Result<u32, ErrorCode> },
+    Decided { digest: Digest, decision: Result<u32, ErrorCode> },
     /// HELLO waits; its bytes.
     Hello { digest: Digest, frame: Box<[u8]> },
     /// HELLO waits until the entitlement of its ticket has been looked at, whose entry this holds.
@@ -34,14 +34,16 @@ impl Credential {
             Credential::Request(digest) => Some((Purpose::Request, digest)),
             Credential::Hello { digest, .. } => Some((Purpose::Hello, digest)),
             Credential::Renewal { digest, request } => Some((Purpose::Renewal { request }, digest)),
-            Credential::Judged { .. } | Credential::Ticket { .. } | Credential::User { .. } => None,
+            Credential::Decided { .. } | Credential::Ticket { .. } | Credential::User { .. } => {
+                None
+            }
         }
     }
 
     /// The entry that it holds.
     pub fn held(&self) -> Option<u32> {
         match *self {
-            Credential::Judged { verdict, .. } => verdict.ok(),
+            Credential::Decided { decision, .. } => decision.ok(),
             Credential::Ticket { at, .. } | Credential::User { at, .. } => Some(at),
             _ => None,
         }
@@ -49,7 +51,7 @@ impl Credential {
 
     /// Whether it may wait for its user to have room.
     pub fn waits_for_user(&self) -> bool {
-        matches!(self, Credential::Judged { verdict: Ok(_), .. } | Credential::User { .. })
+        matches!(self, Credential::Decided { decision: Ok(_), .. } | Credential::User { .. })
     }
 
     /// The entry of a ticket that is to be looked at.

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::configuration::{self, Sources as Given, assemble};
-use broker::entitlement::{CredentialKind, Digest, Entitlement, Judge, Judged, NEVER};
+use broker::entitlement::{CredentialKind, Decision, Digest, Entitlement, Judge, NEVER};
 use broker::settings::EntitlementSettings;
 use node::Node;
 use std::io::Write;
@@ -19,7 +19,7 @@ struct Hanging {
 }
 
 impl Judge for Hanging {
-    fn judge(&self, _: CredentialKind, _: &[u8], digest: Digest, _: u64) -> Judged {
+    fn judge(&self, _: CredentialKind, _: &[u8], digest: Digest, _: u64) -> Decision {
         self.asked.send(()).unwrap();
         let go = self.go.lock().unwrap_or_else(PoisonError::into_inner);
         go.recv().unwrap_err();
@@ -31,7 +31,7 @@ impl Judge for Hanging {
             expires_s: NEVER,
             terms: Arc::default(),
         };
-        Judged { verdict: Ok(entitlement), signatures_count: 1 }
+        Decision { result: Ok(entitlement), signatures_count: 1 }
     }
 
     fn is_revoked(&self, _: &Entitlement) -> bool {

@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use broker::entitlement::{CredentialKind, Digest, Judge, Judged};
+use broker::entitlement::{CredentialKind, Decision, Digest, Judge};
 use entitlement::algorithm::Algorithm;
 use entitlement::issue::{PemPair, SigningKey, new_pair};
 use entitlement::keys::TokenKey;
@@ -75,7 +75,7 @@ pub fn refusal(judge: &TokenJudge, token: &str) -> Option<Refusal> {
     verdict.err()
 }
 
-pub fn judged(judge: &TokenJudge, token: &str) -> Judged {
+pub fn judged(judge: &TokenJudge, token: &str) -> Decision {
     let digest = Digest::of(CredentialKind::Token, token.as_bytes());
     judge.judge(CredentialKind::Token, token.as_bytes(), digest, NOW_S)
 }

@@ -7,7 +7,7 @@
 
 use super::{Bytes, Conn, Event, Nobody, World, handshake, masked, publication, settings};
 use broker::entitlement::{
-    CredentialKind, Digest, Entitlement, EntitlementLimits, Judge, Judged, NEVER, Permissions,
+    CredentialKind, Decision, Digest, Entitlement, EntitlementLimits, Judge, NEVER, Permissions,
     Signer, Terms,
 };
 use broker::settings::{EntitlementSettings, Settings, TicketKey};
@@ -428,13 +428,13 @@ struct TwoTokens {
 }
 
 impl Judge for TwoTokens {
-    fn judge(&self, _: CredentialKind, credential: &[u8], digest: Digest, _: u64) -> Judged {
+    fn judge(&self, _: CredentialKind, credential: &[u8], digest: Digest, _: u64) -> Decision {
         let mut permissions = Permissions::default();
         if credential == b"everything" {
             permissions.subscribe = vec!["#".into()];
         }
-        Judged {
-            verdict: Ok(Entitlement {
+        Decision {
+            result: Ok(Entitlement {
                 digest,
                 subject: "someone".into(),
                 token_id: 0,

@@ -68,14 +68,14 @@ impl Entitlements {
         }
     }
 
-    /// The entry of a credential that has been judged before, and not been revoked since.
+    /// The entry of a credential that was accepted before, and not revoked since.
     pub fn find(&self, digest: Digest) -> Option<u32> {
         let words = words_of(digest);
         let is_it = |at: &u32| self.entries[*at].digest == words;
         self.by_digest.find(hash_of(words), is_it).copied()
     }
 
-    /// Enters what a verdict says, and holds it for the caller. None if there is no room for its
+    /// Enters what a decision says, and holds it for the caller. None if there is no room for its
     /// subject.
     pub fn enter(&mut self, entitlement: &Entitlement) -> Option<u32> {
         if let Some(at) = self.find(entitlement.digest) {
@@ -335,7 +335,7 @@ impl Entitlements {
         self.by_digest = HashTable::new();
     }
 
-    /// The next who shows the credential is judged anew.
+    /// The next client with the credential is authenticated anew.
     fn unlist(&mut self, at: u32) {
         let hash = hash_of(self.entries[at].digest);
         if let Ok(found) = self.by_digest.find_entry(hash, |other| *other == at) {

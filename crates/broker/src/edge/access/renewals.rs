@@ -65,7 +65,7 @@ impl Renewals {
     }
 }
 
-/// A token that has been judged, and is to take the place of another.
+/// A token that was accepted, and is to take the place of another.
 #[derive(Hand)]
 pub(crate) struct Renewal {
     /// The client's number.

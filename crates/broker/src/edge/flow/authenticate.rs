@@ -3,7 +3,7 @@
 //!
 //! Beside the path: a session that gets a credential calls [`Edge::show`]. A credential that the
 //! edge knows is answered at once; otherwise a question goes out and the connection is not read
-//! until its decision comes ([`Edge::judged`]), or its deadline. The sweep ends connections whose
+//! until its decision comes ([`Edge::decided`]), or its deadline. The sweep ends connections whose
 //! entitlement has expired, after a notice. When revocations have changed, [`Edge::recheck`] looks
 //! at all entries, some in each turn, and then for the connections of those that were revoked.
 //!
@@ -233,12 +233,12 @@ impl Edge {
     }
 
     /// The shell has answered a question.
-    pub fn judged(
+    pub fn decided(
         &mut self,
         connection: Key,
         purpose: Purpose,
         digest: Digest,
-        verdict: Result<Entitlement, ErrorCode>,
+        decision: Result<Entitlement, ErrorCode>,
     ) {
         let index = ConnIndex(connection.index);
         let is_asked = self
@@ -253,22 +253,22 @@ impl Edge {
         if waits_for != Some((purpose, digest)) {
             return;
         }
-        let verdict = verdict.and_then(|entitlement| self.enter_entitlement(&entitlement));
-        if let Ok(at) = verdict {
+        let decision = decision.and_then(|entitlement| self.enter_entitlement(&entitlement));
+        if let Ok(at) = decision {
             self.access.note_decision(at, self.now.monotonic_ms);
         }
-        let verdict = self.count_refusal(verdict);
-        let of = verdict.ok().or_else(|| self.entitlement_of(index));
-        self.tell_decision_of(index, of, Deed::Authenticate, "", verdict.err());
+        let decision = self.count_refusal(decision);
+        let of = decision.ok().or_else(|| self.entitlement_of(index));
+        self.tell_decision_of(index, of, Deed::Authenticate, "", decision.err());
         self.connections.slots[index].clear(flag::ASKED);
         match purpose {
             Purpose::Request => {
-                let judged = Credential::Judged { digest, verdict };
-                self.set_state(index, State::Credential(judged));
+                let decided = Credential::Decided { digest, decision };
+                self.set_state(index, State::Credential(decided));
                 self.resume(index);
             }
-            Purpose::Hello => self.hello_judged(index, verdict),
-            Purpose::Renewal { request } => self.renewal_judged(index, request, verdict),
+            Purpose::Hello => self.hello_decided(index, decision),
+            Purpose::Renewal { request } => self.renewal_decided(index, request, decision),
         }
     }
 
@@ -329,7 +329,7 @@ impl Edge {
         self.access.revocations_changed(self.now.monotonic_ms + timeout_ms);
     }
 
-    /// Looks at entitlements that only the judge can check: those of tickets that came in this
+    /// Examines entitlements that only the judge can check: those of tickets that came in this
     /// turn, and all of them when revocations have changed. Call it in each turn behind the input
     /// and before the flush; without work it costs nothing, and [`Edge::has_more`] says whether
     /// some is left.

@@ -20,14 +20,14 @@ use wire::http::request::Request;
 use wire::native::{ClientFrame, ErrorCode, ErrorFrame, Hello, Reference, ServerFrame};
 
 impl Edge {
-    /// Whether the connection's head has been judged, so that it can be looked at again.
-    pub(crate) fn is_judged(&self, index: ConnIndex) -> bool {
-        matches!(self.credential(index), Some(Credential::Judged { .. }))
+    /// Whether the credential of the connection's head has its decision.
+    pub(crate) fn is_decided(&self, index: ConnIndex) -> bool {
+        matches!(self.credential(index), Some(Credential::Decided { .. }))
     }
 
     /// Entitles the connection as the request says.
     pub(crate) fn entitle_request(&mut self, index: ConnIndex, request: &Request<'_>) -> Entry {
-        let judged = if self.is_judged(index) { self.take_state(index) } else { None };
+        let decided = if self.is_decided(index) { self.take_state(index) } else { None };
         // Preflights carry no credentials (Fetch, section 3.2.5), and do nothing.
         let shown = match request.method {
             "OPTIONS" => Ok(None),
@@ -39,7 +39,7 @@ impl Edge {
                 self.entitle(index, NONE);
                 Ok(Entry::Open)
             }
-            Ok(Some((kind, bytes))) => self.show_in_request(index, judged, kind, &bytes),
+            Ok(Some((kind, bytes))) => self.show_in_request(index, decided, kind, &bytes),
         };
         result.unwrap_or_else(|fault| {
             self.entitle(index, NONE);
@@ -50,13 +50,14 @@ impl Edge {
     fn show_in_request(
         &mut self,
         index: ConnIndex,
-        judged: Option<State>,
+        decided: Option<State>,
         kind: CredentialKind,
         bytes: &[u8],
     ) -> Result<Entry, Fault> {
-        let at = if let Some(State::Credential(Credential::Judged { digest, verdict })) = judged {
+        let at = if let Some(State::Credential(Credential::Decided { digest, decision })) = decided
+        {
             debug_assert!(digest == Digest::of(kind, bytes), "the head is the same");
-            verdict?
+            decision?
         } else {
             match self.show(index, Purpose::Request, kind, bytes)? {
                 Shown::Known(at) => at,
@@ -67,7 +68,7 @@ impl Edge {
             }
         };
         if !self.may_entitle(index, at) {
-            let waits = Credential::Judged { digest: Digest::of(kind, bytes), verdict: Ok(at) };
+            let waits = Credential::Decided { digest: Digest::of(kind, bytes), decision: Ok(at) };
             self.ask_for_user(index, at, waits);
             return Ok(Entry::Waits);
         }
@@ -207,13 +208,13 @@ impl Edge {
         }
     }
 
-    /// The verdict of HELLO's token.
-    pub(crate) fn hello_judged(&mut self, index: ConnIndex, verdict: Result<u32, ErrorCode>) {
+    /// The decision of HELLO's token.
+    pub(crate) fn hello_decided(&mut self, index: ConnIndex, decision: Result<u32, ErrorCode>) {
         let waited = self.take_buffered_state(index);
         let Some(State::Credential(Credential::Hello { frame, .. })) = waited else {
             return;
         };
-        match verdict {
+        match decision {
             Ok(at) => self.entitle_hello(index, at, frame),
             Err(code) => self.refuse_hello(index, code),
         }
@@ -248,9 +249,9 @@ impl Edge {
 
     /// The shell has decided whether a connection counts for its user: the session that waited
     /// resumes.
-    pub(crate) fn user_settled(&mut self, index: ConnIndex, verdict: Result<(), ErrorCode>) {
+    pub(crate) fn user_settled(&mut self, index: ConnIndex, decision: Result<(), ErrorCode>) {
         match self.take_buffered_state(index) {
-            Some(State::Credential(Credential::User { at, frame })) => match verdict {
+            Some(State::Credential(Credential::User { at, frame })) => match decision {
                 Ok(()) => {
                     self.entitle(index, at);
                     self.answer_hello(index, &frame);
@@ -260,13 +261,13 @@ impl Edge {
                     self.refuse_hello(index, code);
                 }
             },
-            Some(State::Credential(Credential::Judged { digest, verdict: Ok(at) })) => {
-                if verdict.is_err() {
+            Some(State::Credential(Credential::Decided { digest, decision: Ok(at) })) => {
+                if decision.is_err() {
                     self.access.entitlements.release(at);
                 }
-                let verdict = verdict.map(|()| at);
-                let judged = Credential::Judged { digest, verdict };
-                self.set_state(index, State::Credential(judged));
+                let decision = decision.map(|()| at);
+                let decided = Credential::Decided { digest, decision };
+                self.set_state(index, State::Credential(decided));
                 self.resume(index);
             }
             _ => debug_assert!(false, "it waited for its user"),

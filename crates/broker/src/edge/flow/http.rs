@@ -32,12 +32,12 @@ impl Edge {
         input: &mut [u8],
         scan: &mut HeadScan,
     ) -> Progress {
-        let is_judged = self.connections.slots[index].state != NONE && self.is_judged(index);
-        if self.connections.slots[index].state != NONE && !is_judged {
+        let is_decided = self.connections.slots[index].state != NONE && self.is_decided(index);
+        if self.connections.slots[index].state != NONE && !is_decided {
             return self.http_body(index, input);
         }
-        // A head whose verdict has come was looked at before.
-        if !is_judged && self.pause_for_room(index) {
+        // A head whose decision has come was looked at before.
+        if !is_decided && self.pause_for_room(index) {
             return Progress::Stop;
         }
         let limits = HeadLimits {

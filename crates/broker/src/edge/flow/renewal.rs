@@ -54,15 +54,15 @@ impl Edge {
         }
     }
 
-    /// The verdict of the new token.
-    pub(crate) fn renewal_judged(
+    /// The decision of the new token.
+    pub(crate) fn renewal_decided(
         &mut self,
         index: ConnIndex,
         request: u32,
-        verdict: Result<u32, ErrorCode>,
+        decision: Result<u32, ErrorCode>,
     ) {
         self.take_state(index);
-        match verdict {
+        match decision {
             Ok(at) => self.renew(index, request, at),
             Err(code) => {
                 self.refuse_renewal(index, request, code);
@@ -218,17 +218,17 @@ impl Edge {
     }
 
     /// The shell's answer to such a renewal.
-    pub(crate) fn renewal_settled(&mut self, index: ConnIndex, verdict: Result<(), ErrorCode>) {
+    pub(crate) fn renewal_settled(&mut self, index: ConnIndex, decision: Result<(), ErrorCode>) {
         let Some(renewal) = self.access.renewals.get(index) else {
             return;
         };
         let (at, request) = (renewal.at, renewal.request);
         // It may have ended while the shell was asked.
-        let holds = verdict.and_then(|()| self.check_entitlement(at));
+        let holds = decision.and_then(|()| self.check_entitlement(at));
         let Err(code) = holds else {
             return self.end_renewal(index);
         };
-        if verdict.is_ok() {
+        if decision.is_ok() {
             self.count_no_more(index);
         }
         self.forget_renewal(index);

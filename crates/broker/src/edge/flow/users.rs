@@ -108,11 +108,11 @@ impl Edge {
         }
     }
 
-    fn settle_user(&mut self, index: ConnIndex, verdict: Result<(), ErrorCode>) {
+    fn settle_user(&mut self, index: ConnIndex, decision: Result<(), ErrorCode>) {
         if self.renewal_waits_for_user(index) {
-            self.renewal_settled(index, verdict)
+            self.renewal_settled(index, decision)
         } else {
-            self.user_settled(index, verdict)
+            self.user_settled(index, decision)
         }
     }
 

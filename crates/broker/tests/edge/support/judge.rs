@@ -7,7 +7,7 @@
 //! that begins with `bad` does not hold.
 
 use broker::entitlement::{
-    CredentialKind, Digest, Entitlement, EntitlementLimits, Judge, Judged, NEVER, Permissions,
+    CredentialKind, Decision, Digest, Entitlement, EntitlementLimits, Judge, NEVER, Permissions,
     Signer, Terms,
 };
 use std::collections::BTreeSet;
@@ -25,7 +25,13 @@ pub struct FakeJudge {
 }
 
 impl Judge for FakeJudge {
-    fn judge(&self, kind: CredentialKind, credential: &[u8], digest: Digest, now_s: u64) -> Judged {
+    fn judge(
+        &self,
+        kind: CredentialKind,
+        credential: &[u8],
+        digest: Digest,
+        now_s: u64,
+    ) -> Decision {
         let entitlement = entitlement_of(std::str::from_utf8(credential).unwrap(), kind, digest);
         let verdict = match entitlement {
             None => Err(ErrorCode::Unauthorized),
@@ -33,7 +39,7 @@ impl Judge for FakeJudge {
             Some(it) if self.is_revoked(&it) => Err(ErrorCode::TokenRevoked),
             Some(it) => Ok(it),
         };
-        Judged { verdict, signatures_count: 1 }
+        Decision { result: verdict, signatures_count: 1 }
     }
 
     fn is_revoked(&self, entitlement: &Entitlement) -> bool {

@@ -10,7 +10,7 @@ use super::users::Users;
 use super::{operator, request};
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::{Edge, Pressure, Written};
-use broker::entitlement::{Judge, Judged, Question};
+use broker::entitlement::{Decision, Judge, Question};
 use broker::home::{Home, HomeOutputs};
 use broker::inspect::{Answer, ConnectionId, Question as Asked};
 use broker::mail::{Code, ReadFilter, ReadTopic, ToEdge, ToHome};
@@ -36,7 +36,7 @@ struct Shard {
     requests: VecDeque<(u16, ToHome)>,
     letters: VecDeque<(u16, ToEdge)>,
     /// With the verdicts of the moment when they were asked.
-    questions: VecDeque<(Question, Judged)>,
+    questions: VecDeque<(Question, Decision)>,
 }
 
 /// A client's socket.
@@ -458,7 +458,7 @@ impl<'a> World<'a> {
         {
             is_busy = true;
             let Question { connection, purpose, digest, .. } = question;
-            edge.judged(connection, purpose, digest, judged.verdict);
+            edge.decided(connection, purpose, digest, judged.result);
         }
         edge.recheck(&self.judge);
         is_busy
