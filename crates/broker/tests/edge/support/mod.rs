@@ -1,5 +1,5 @@
-//! A small language for whole nodes: clients on edges and homes, real bytes in, the messages of each
-//! client out, as text.
+//! A small language for whole nodes: clients on edges and homes, real bytes in, the messages of
+//! each client out, as text.
 //!
 //! [`check`] runs a script; `transcript` has the form of it. The answers of a command are the bytes
 //! that the clients received after it, in the order of their names. After each command the nodes
@@ -9,7 +9,7 @@
 //! | command | effect |
 //! |---|---|
 //! | `b, a: session [on 1]` | b, then a, connects natively; the usual answers are left out |
-//! | `a: session kept`, `a: session token x` | the same by `connect ws` and the `hello` of these words |
+//! | `a: session kept`, `a: session token x` | `connect ws` and `hello` with these words |
 //! | `a: connect native [on 1]` | opens a connection to an edge, upgrades and sends HELLO at once |
 //! | `a: connect ws` | opens a connection and upgrades, without HELLO |
 //! | `a: connect echo`, `a: connect` | connects to `/echo`; plain HTTP |
@@ -31,12 +31,14 @@
 //! | `a: unsubscribe 1 2`, `a: credit 1 5`, `a: ping 7`, `a: pong 7` | |
 //! | `a: publish 9 news hi [retain] [type t] [tag k v]` | publishes as request 9; 0: no answer |
 //! | | `x*100` is a payload of 100 bytes |
-//! | `a: flood news 1..300 [size 100] [producer p]` | publishes many without answer, numbered; `, other 301..400` adds more |
+//! | `a: flood news 1..300 [size 100] [producer p]` | publishes many without answer, numbered |
+//! | | `, other 301..400` adds more |
 //! | `a: history 1 news [since 7:3] [reverse] [max 2]` | |
 //! | `a: frame 04 00`, `a: text hi`, `a: binary hi` | sends one WebSocket frame |
 //! | `a: control ping hi`, `a: close 1000 bye` | sends one control frame |
 //! | `a: fragments text he\|ll\|o` | sends a fragmented message |
-//! | `c: GET /x \| Name: value > body` | sends an HTTP request, on a new connection if there is none; `>> a\|b` with a body in chunks |
+//! | `c: GET /x \| Name: value > body` | sends an HTTP request, on a new connection if none is open |
+//! | | `>> a\|b` is a body in chunks |
 //! | `c: raw GET / HTTP/1.1\r\n`, `c: bytes 82fe 61*3000` | sends text; hexadecimal bytes |
 //! | `a: block`, `a: drain 100`, `a: open` | the socket takes no, 100, or all bytes |
 //! | `a: end`, `a: reset` | the client ends its direction; the network loses the connection |
