@@ -62,7 +62,7 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 
 impl Compression {
     /// The next compressor is made for the level that is configured then.
-    pub fn forget_compressor(&mut self) {
+    pub fn release_compressor(&mut self) {
         self.deflater = None;
     }
 

@@ -137,7 +137,7 @@ impl Edge {
     /// their policies stay; a connection that waits for room or for a deadline gets the new bounds
     /// when it is next examined.
     pub fn set_settings(&mut self, settings: Arc<Settings>) {
-        self.work.compression.forget_compressor();
+        self.work.compression.release_compressor();
         self.connections.rates.renew(&settings.limits);
         self.settings = settings;
         self.renew_journal();

@@ -305,13 +305,13 @@ impl Edge {
     }
 
     /// The connection goes, with the entry that its state holds.
-    pub(crate) fn forget_entitlement(&mut self, index: ConnIndex) {
-        self.forget_user(index);
+    pub(crate) fn release_entitlement(&mut self, index: ConnIndex) {
+        self.release_user(index);
         let of_state = self.credential(index).and_then(Credential::held);
         for at in of_state.into_iter().chain(self.entitlement_of(index)) {
             self.access.entitlements.release(at);
         }
-        self.forget_renewal(index);
+        self.release_renewal(index);
     }
 
     /// Has the entitlement of a ticket examined; its connection waits until then.

@@ -53,10 +53,10 @@ impl Edge {
         }
         self.unsubscribe_all(index);
         self.outboxes.release(&mut self.connections.slots, index);
-        self.forget_poll(index);
-        self.forget_ticket(index);
+        self.release_poll(index);
+        self.release_ticket(index);
         if self.settings.entitlement.is_some() {
-            self.forget_entitlement(index);
+            self.release_entitlement(index);
         }
         let slot = &self.connections.slots[index];
         match slot.protocol {

@@ -156,7 +156,7 @@ impl Edge {
     }
 
     /// The connection of a poll has gone.
-    pub(crate) fn forget_poll(&mut self, index: ConnIndex) {
+    pub(crate) fn release_poll(&mut self, index: ConnIndex) {
         self.take_poll(index);
     }
 }

@@ -231,7 +231,7 @@ impl Edge {
         if decision.is_ok() {
             self.count_no_more(index);
         }
-        self.forget_renewal(index);
+        self.release_renewal(index);
         self.refuse_renewal(index, request, code);
         self.resume(index);
     }
@@ -258,7 +258,7 @@ impl Edge {
     }
 
     /// The connection goes, or its session ends.
-    pub(crate) fn forget_renewal(&mut self, index: ConnIndex) {
+    pub(crate) fn release_renewal(&mut self, index: ConnIndex) {
         if let Some(renewal) = self.access.renewals.take(index) {
             self.access.entitlements.release(renewal.at);
         }

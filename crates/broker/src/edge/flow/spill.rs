@@ -1,6 +1,6 @@
 //! Dropped frames: what each means for the subscriptions of its connection.
 //!
-//! Beside the path. The ring forgets its oldest frames, and a blocked connection may hold
+//! Beside the path. The ring drops its oldest frames, and a blocked connection may hold
 //! `outbox_len_max` frames. Invariants: an answer is never dropped, it becomes owned; a message
 //! that is dropped makes its subscription lagging, so that the log brings it again when the socket
 //! has drained.
@@ -30,7 +30,7 @@ struct Spill {
 }
 
 impl Edge {
-    /// The ring is about to forget everything before `limit`.
+    /// The ring is about to drop everything before `limit`.
     pub(crate) fn evict_before(&mut self, limit: Place) {
         for index in self.outboxes.take_holders() {
             if self.connections.slots[index].is(flag::HOLDS) {

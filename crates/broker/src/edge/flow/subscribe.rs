@@ -1,4 +1,4 @@
-//! Plain subscriptions: asked for, granted or refused, read by pages, forgotten.
+//! Plain subscriptions: asked for, granted or refused, read by pages, released.
 
 use crate::edge::Edge;
 use crate::edge::subscriptions::{Kind, Stage, Terms, Unused};
@@ -146,7 +146,7 @@ impl Edge {
         }
     }
 
-    /// Tells the client, and forgets the subscription.
+    /// Notifies the client, and releases the subscription.
     pub(crate) fn refused(&mut self, subscription: SubIndex, refusal: Refusal) {
         self.statistics.subscriptions_refused += 1;
         let index = self.subscriptions[subscription].connection;
@@ -184,7 +184,7 @@ impl Edge {
             self.remove_subscription(index, first);
         }
         let slot = &mut self.connections.slots[index];
-        self.subscriptions.forget_stream(index, slot, &self.settings);
+        self.subscriptions.release_stream(index, slot, &self.settings);
     }
 
     fn remove_subscription(&mut self, index: ConnIndex, subscription: SubIndex) {

@@ -89,7 +89,7 @@ impl Edge {
     }
 
     /// The connection goes.
-    pub(crate) fn forget_ticket(&mut self, index: ConnIndex) {
+    pub(crate) fn release_ticket(&mut self, index: ConnIndex) {
         if !self.sessions.tickets.is_empty() {
             self.sessions.tickets.take(index);
         }

@@ -134,7 +134,7 @@ impl Edge {
     }
 
     /// The connection goes, and with it the entry that its state holds.
-    pub(crate) fn forget_user(&mut self, index: ConnIndex) {
+    pub(crate) fn release_user(&mut self, index: ConnIndex) {
         let at = self.entry_of_user(index);
         if let Some(at) = at.filter(|_| self.connections.slots[index].is(flag::COUNTED)) {
             self.leave_user(index, at);

@@ -96,7 +96,7 @@ impl Outboxes {
         self.ring.begin_at(place);
     }
 
-    /// The place before which the ring must forget its frames to have room for these bytes; `None`:
+    /// The place before which the ring must drop its frames to have room for these bytes; `None`:
     /// it has room.
     pub fn victims(&self, len: usize, body_bytes: usize) -> Option<Place> {
         self.ring.victims(len, body_bytes)

@@ -2,7 +2,7 @@
 //! its socket is full.
 //!
 //! Step 10 of the path. Invariant: what the socket does not take of a frame becomes owned, so that
-//! the ring may forget the frame.
+//! the ring may drop the frame.
 
 use super::super::connections::slots::Slots;
 use super::super::excess::Excess;

@@ -71,7 +71,7 @@ impl CatchUp {
     }
 
     /// A subscription of a stream that has gone waits for no home any more.
-    pub fn forget_question(&mut self, index: ConnIndex, subscription: SubIndex) {
+    pub fn release_question(&mut self, index: ConnIndex, subscription: SubIndex) {
         if let Some(opening) = self.opening.get_mut(&(index, STREAM)) {
             opening.waiting.retain(|(asked, _)| *asked != subscription);
         }
@@ -335,8 +335,8 @@ impl Subscriptions {
     }
 
     /// A reader goes: a subscription to a filter, or a stream.
-    pub(super) fn forget_reader(&mut self, reader: Reader, slot: &mut Slot, settings: &Settings) {
-        self.recovering.forget_reader(reader);
+    pub(super) fn release_reader(&mut self, reader: Reader, slot: &mut Slot, settings: &Settings) {
+        self.recovering.release_reader(reader);
         self.catch_up.opening.remove(&reader);
         for partition in self.catch_up.partitions_of(reader) {
             self.catch_up.remove((reader.0, reader.1, partition), slot, settings);
@@ -344,7 +344,7 @@ impl Subscriptions {
     }
 
     /// A connection has no subscriptions any more.
-    pub fn forget_stream(&mut self, index: ConnIndex, slot: &mut Slot, settings: &Settings) {
-        self.forget_reader((index, STREAM), slot, settings);
+    pub fn release_stream(&mut self, index: ConnIndex, slot: &mut Slot, settings: &Settings) {
+        self.release_reader((index, STREAM), slot, settings);
     }
 }

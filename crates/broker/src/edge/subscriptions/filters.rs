@@ -151,7 +151,7 @@ impl Filters {
     }
 
     /// The topic that had the name is released.
-    pub fn forget_name(&mut self, matched: MatchedIndex) {
+    pub fn release_matched(&mut self, matched: MatchedIndex) {
         if let Some(matched) = self.matched.remove(matched) {
             self.matched_bytes -= matched.owned_bytes();
         }

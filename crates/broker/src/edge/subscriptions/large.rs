@@ -93,7 +93,7 @@ impl Subscriptions {
     }
 
     /// A subscription has gone.
-    pub(super) fn forget_if_large(&mut self, slot: &Slot, entry: &Subscription) {
+    pub(super) fn release_if_large(&mut self, slot: &Slot, entry: &Subscription) {
         if slot.is(flag::LARGE) {
             self.large.by_client.remove(&(entry.connection, entry.client));
             if let Some(target) = target_of(entry) {

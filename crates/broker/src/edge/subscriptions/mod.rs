@@ -72,7 +72,7 @@ pub(crate) struct Subscriptions {
     positions: Positions,
 }
 
-/// A topic or filter without subscriptions: homes are to forget the edge's interest.
+/// A topic or filter without subscriptions: homes are to drop the edge's interest.
 #[derive(Debug)]
 pub(crate) enum Unused {
     /// The index is to be released.
@@ -261,13 +261,13 @@ impl Subscriptions {
         self.leave_lagging(subscription, settings);
         let entry = self.table.remove(subscription.0)?;
         self.credits.remove(subscription);
-        self.recovering.forget((entry.connection, subscription));
-        self.forget_if_large(slot, &entry);
+        self.recovering.release((entry.connection, subscription));
+        self.release_if_large(slot, &entry);
         if entry.is_filter() {
             if !entry.is_of_stream() {
-                self.forget_reader((entry.connection, subscription), slot, settings);
+                self.release_reader((entry.connection, subscription), slot, settings);
             } else {
-                self.catch_up.forget_question(entry.connection, subscription);
+                self.catch_up.release_question(entry.connection, subscription);
             }
             return self.leave_filter(subscription, &entry);
         }

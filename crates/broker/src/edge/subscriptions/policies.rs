@@ -40,14 +40,14 @@ impl Recovering {
     }
 
     /// The subscription goes.
-    pub fn forget(&mut self, at: (ConnIndex, SubIndex)) {
+    pub fn release(&mut self, at: (ConnIndex, SubIndex)) {
         if !self.subscriptions.is_empty() {
             self.subscriptions.remove(&at);
         }
     }
 
     /// A subscription to a filter goes, or all filters of a stream.
-    pub fn forget_reader(&mut self, reader: Reader) {
+    pub fn release_reader(&mut self, reader: Reader) {
         let gone: Vec<Member> = self.partitions.range(all_of(reader)).copied().collect();
         for member in gone {
             self.partitions.remove(&member);

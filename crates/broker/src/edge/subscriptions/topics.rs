@@ -123,7 +123,7 @@ impl Subscriptions {
         let topic = std::mem::take(self.topics[usize::from(home)].at(index));
         debug_assert!(topic.subscribers.is_empty(), "a home releases what the edge has released");
         if let Some(matched) = topic.name() {
-            self.filters.forget_name(matched);
+            self.filters.release_matched(matched);
         }
     }
 
