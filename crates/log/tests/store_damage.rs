@@ -17,29 +17,43 @@ fn open(disk: &HostileDisk, new_epoch: u64) -> Store<HostileDisk> {
     Store::open(disk.clone(), settings, 1).unwrap().0
 }
 
-/// A log of eight messages, one batch each; `name` returns the topic of each.
-fn filled(disk: &HostileDisk) -> Store<HostileDisk> {
+/// A message of eight.
+fn record(offset: u64) -> Vec<u8> {
+    let payload = format!("payload {offset} of eight, and enough of it to be found");
+    let record = NewRecord {
+        topic: 0,
+        prev: offset - 1,
+        time_ms: 1,
+        flags: Flags::NONE,
+        content_type: None,
+        tags: &[],
+        producer: None,
+        idempotency_key: None,
+        payload: payload.as_bytes(),
+    };
+    let mut bytes = Vec::new();
+    record.encode_head(offset, &mut bytes).unwrap();
+    bytes.extend_from_slice(record.payload);
+    bytes
+}
+
+/// A log of eight messages, in these batches; messages in `of_b` have topic `b`, others topic `t`.
+fn filled_with(disk: &HostileDisk, batches: &[&[u64]], of_b: &[u64]) -> Store<HostileDisk> {
     let mut store = open(disk, 7);
-    for offset in 1..=8 {
-        let payload = format!("payload {offset} of eight, and enough of it to be found");
-        let record = NewRecord {
-            topic: 0,
-            prev: offset - 1,
-            time_ms: 1,
-            flags: Flags::NONE,
-            content_type: None,
-            tags: &[],
-            producer: None,
-            idempotency_key: None,
-            payload: payload.as_bytes(),
-        };
-        let mut bytes = Vec::new();
-        record.encode_head(offset, &mut bytes).unwrap();
-        bytes.extend_from_slice(record.payload);
-        let append = Append { partition: 0, topic: b"t", record: &bytes };
-        store.append(&[append], 1).unwrap();
+    for batch in batches {
+        let records: Vec<_> = batch.iter().map(|offset| (*offset, record(*offset))).collect();
+        let appends = records.iter().map(|(offset, record)| {
+            let topic = if of_b.contains(offset) { b"b" } else { b"t" };
+            Append { partition: 0, topic, record }
+        });
+        store.append(&Vec::from_iter(appends), 1).unwrap();
     }
     store
+}
+
+/// A log of eight messages of one topic, one batch each.
+fn filled(disk: &HostileDisk) -> Store<HostileDisk> {
+    filled_with(disk, &[&[1], &[2], &[3], &[4], &[5], &[6], &[7], &[8]], &[])
 }
 
 /// Flips a bit in the payload of a message.
@@ -103,4 +117,75 @@ fn a_page_ends_before_a_hole() {
     drop(store);
     let mut store = open(&disk, 9);
     assert_eq!((store.epoch(), pages(&mut store)), (8, expected()));
+}
+
+/// Flips a bit in the definition of topic `b` in the oldest segment, so that its records there have
+/// no topic.
+fn damage_definition(disk: &HostileDisk) {
+    let definition = b"CROREDEF\0\0\0\0b";
+    let names = disk.names();
+    let name = names.iter().find(|name| name.ends_with(".log")).unwrap();
+    let bytes = disk.bytes_of(name).unwrap();
+    let place = bytes.windows(definition.len()).position(|window| window == definition).unwrap();
+    assert!(disk.flip_bit(name, place as u64, 0));
+}
+
+/// A start that finds a lost message in the last batch, which it does not know to be synced, begins
+/// an epoch. Every later start finds the same losses and heads, whatever is left of the indexes:
+/// otherwise the next messages get offsets that clients of this epoch have seen as settled.
+fn check_last_batch(batches: &[&[u64]], of_b: &[u64], expected: &[(&[u64], bool)]) {
+    let disk = HostileDisk::new(1);
+    drop(filled_with(&disk, batches, of_b));
+    disk.kill();
+    damage_definition(&disk);
+    let mut first = None;
+    for (epoch, end) in [(8, "kill"), (9, "crash"), (10, "erase"), (11, "close"), (12, "kill")] {
+        let mut store = open(&disk, epoch);
+        let found = pages(&mut store);
+        let short: Vec<_> = found.iter().map(|(offsets, _, lost)| (&offsets[..], *lost)).collect();
+        assert_eq!((store.epoch(), &short[..]), (8, expected), "{batches:?} {of_b:?}, {end}");
+        assert!(store.heads()[0] >= 8, "{batches:?} {of_b:?}, {end}: {:?}", store.heads());
+        assert_eq!(*first.get_or_insert(store.heads()[0]), store.heads()[0], "{end}");
+        match end {
+            "close" => store.close().unwrap(),
+            "crash" => disk.crash(),
+            _ => disk.kill(),
+        }
+        let names = disk.names();
+        let indexes = names.iter().filter(|name| end == "erase" && name.ends_with(".idx"));
+        indexes.for_each(|name| assert!(disk.erase(name)));
+    }
+    // The log goes on behind the losses.
+    let mut store = open(&disk, 13);
+    let next = store.heads()[0] + 1;
+    store.append(&[Append { partition: 0, topic: b"t", record: &record(next) }], 1).unwrap();
+    disk.kill();
+    let store = open(&disk, 14);
+    assert_eq!((store.epoch(), store.heads()[0]), (8, next));
+}
+
+#[test]
+fn a_start_keeps_a_loss_in_the_last_batch() {
+    // The whole batch.
+    check_last_batch(
+        &[&[1, 2], &[3, 4], &[5, 6], &[7], &[8]],
+        &[2, 8],
+        &[(&[1], false), (&[], true), (&[3, 4, 5, 6, 7], false), (&[], true)],
+    );
+    // Its first message, its last one, and one between others.
+    check_last_batch(
+        &[&[1, 2], &[3], &[4], &[5], &[6, 7, 8]],
+        &[2, 6],
+        &[(&[1], false), (&[], true), (&[3, 4, 5], false), (&[], true), (&[7, 8], false)],
+    );
+    check_last_batch(
+        &[&[1, 2], &[3], &[4], &[5], &[6, 7, 8]],
+        &[2, 8],
+        &[(&[1], false), (&[], true), (&[3, 4, 5, 6, 7], false), (&[], true)],
+    );
+    check_last_batch(
+        &[&[1, 2], &[3], &[4], &[5], &[6, 7, 8]],
+        &[2, 7],
+        &[(&[1], false), (&[], true), (&[3, 4, 5, 6], false), (&[], true), (&[8], false)],
+    );
 }

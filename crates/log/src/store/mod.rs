@@ -16,7 +16,7 @@
 //! - A restart begins a new segment, and copies the last batch of the old one into it unless the
 //!   batch was provably synced: after a failed sync and the death of the process, readable data
 //!   need not be on disk. Without room for the copy, the batch is written over itself, the same
-//!   bytes at the same position, and synced.
+//!   bytes at the same position, and synced. So is a damaged batch, or one before a lost end.
 //! - Offsets of a partition increase from record to record and are never reused: every head has the
 //!   greatest offset of each partition before its segment.
 //! - The memory for a sealed segment does not grow with its records.
@@ -314,6 +314,9 @@ struct Carry {
     bytes: Vec<u8>,
     index: MemoryIndex,
     heads: Vec<u64>,
+    /// Some of its records contradict earlier ones, or have a damaged definition. A copy would lack
+    /// them, and later starts would not know of the loss.
+    is_damaged: bool,
 }
 
 impl<D: Disk> Store<D> {

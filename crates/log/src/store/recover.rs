@@ -96,8 +96,9 @@ impl<D: Disk> Store<D> {
         check_partitions(&found.segments, settings.partitions_count)?;
         let (mut store, mut findings) = load(files, settings, &found, purpose)?;
         let is_new = store.settle(&mut findings, now_ms, purpose)?;
-        if store.lost.is_some() && store.carry.is_some() {
-            // The new segment declares its predecessor lost, so it cannot begin with the batch.
+        if store.carry.as_ref().is_some_and(|carry| carry.is_damaged || store.lost.is_some()) {
+            // The new segment cannot begin with the batch if it declares its predecessor lost, or
+            // if later starts have to find the batch's damage.
             store.settle_in_place()?;
             store.is_available = true;
         }
@@ -610,5 +611,6 @@ fn carry_of(mut before: Scan, with: &Scan, bytes: &[u8], (from, through): (u64, 
         bytes: bytes[from as usize..through as usize].to_vec(),
         index: before.index,
         heads: before.lasts,
+        is_damaged: with.damages.last().is_some_and(|(_, end)| *end > from),
     }
 }

@@ -446,16 +446,15 @@ impl<D: Disk> Store<D> {
     }
 }
 
-/// The content of a carried batch, with the names from its segment.
+/// The content of a carried batch, with the names from its segment. It is undamaged.
 fn carried<'a>(carry: &'a Carry, segment: &'a Segment) -> impl Iterator<Item = Piece<'a>> + Clone {
     let mut at = 0;
     std::iter::from_fn(move || {
         let record = RecordView::parse(carry.bytes.get(at..)?)?;
-        let position = carry.from + at as u64;
         at += record.bytes().len();
-        Some((position, record))
+        Some(record)
     })
-    .filter_map(move |(position, record)| {
+    .filter_map(move |record| {
         let copied = if record.flags().has(Flags::CONTROL) {
             match control_of(&record)? {
                 Control::Retained { record, .. } => Some(record),
@@ -468,19 +467,8 @@ fn carried<'a>(carry: &'a Carry, segment: &'a Segment) -> impl Iterator<Item = P
             return None; // a segment with a batch to carry was just scanned
         };
         let topic = index.defined(record.topic())?;
-        let publication = copied.unwrap_or(record);
-        let entries = &index.partitions[topic.partition as usize];
-        // Behind damage a batch may contradict the records before it; the index has left those out.
-        let is_indexed = entries
-            .binary_search_by_key(&publication.offset(), |entry| entry.offset)
-            .is_ok_and(|place| u64::from(entries[place].position) == position);
-        (copied.is_some() || is_indexed).then_some(Piece {
-            append: Append {
-                partition: topic.partition,
-                topic: &topic.name,
-                record: publication.bytes(),
-            },
-            is_copy: copied.is_some(),
-        })
+        let record = copied.unwrap_or(record).bytes();
+        let append = Append { partition: topic.partition, topic: &topic.name, record };
+        Some(Piece { append, is_copy: copied.is_some() })
     })
 }
