@@ -58,7 +58,7 @@ pub(crate) const WORK_BYTES_FRAME: u64 = 16 << 10;
 /// Bytes that one turn compresses for single connections; the rest goes out uncompressed.
 const PRIVATE_BYTES_TURN_MAX: usize = 256 << 10;
 /// Bytes of the buffer that stay between messages.
-const KEPT_BYTES_MAX: usize = 64 << 10;
+const BUFFER_BYTES_MAX: usize = 64 << 10;
 
 impl Compression {
     /// The next compressor is made for the level that is configured then.
@@ -104,8 +104,8 @@ impl Compression {
 
     /// Takes the buffer back.
     pub fn give_back(&mut self, mut bytes: Vec<u8>) {
-        bytes.truncate(KEPT_BYTES_MAX);
-        bytes.shrink_to(KEPT_BYTES_MAX);
+        bytes.truncate(BUFFER_BYTES_MAX);
+        bytes.shrink_to(BUFFER_BYTES_MAX);
         self.packed = bytes;
     }
 

@@ -260,7 +260,7 @@ impl Edge {
             filters: self.subscriptions.filters_count() as u64,
             pinned_bytes: self.outboxes.pinned_bytes(),
             ring_segment_bytes: self.outboxes.ring_segment_bytes() as u64,
-            kept_bytes: self.connections.buffered.bytes(),
+            buffered_bytes: self.connections.buffered.bytes(),
             entitlements: self.access.entitlements.len() as u64,
             long_polls: self.sessions.polls_count(),
             ..self.statistics

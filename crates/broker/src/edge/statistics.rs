@@ -150,7 +150,7 @@ pub struct EdgeStatistics {
     pub ring_segment_bytes: u64,
     /// Buffered bytes of incomplete frames, messages and bodies.
     #[metric("crore_kept_input_bytes")]
-    pub kept_bytes: u64,
+    pub buffered_bytes: u64,
     /// Connections closed because these were too many.
     pub input_closed: u64,
     /// Connections closed because what they had begun to send did not go on.

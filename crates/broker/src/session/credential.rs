@@ -63,7 +63,7 @@ impl Credential {
     }
 
     /// Bytes of the frame that waits.
-    pub fn kept_bytes(&self) -> Option<usize> {
+    pub fn buffered_bytes(&self) -> Option<usize> {
         match self {
             Credential::Hello { frame, .. }
             | Credential::Ticket { frame, .. }

@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 
 impl Items {
     /// Bytes that are kept for them.
-    pub fn kept_bytes(&self) -> usize {
+    pub fn buffered_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 }

@@ -49,12 +49,12 @@ pub(crate) enum State {
 
 impl State {
     /// Bytes of the buffer of incomplete or waiting input; none without a buffer.
-    pub fn kept_bytes(&self) -> Option<usize> {
+    pub fn buffered_bytes(&self) -> Option<usize> {
         match self {
             State::Assembly(_, message) => Some(message.capacity()),
             State::Body(body) => Some(body.buffer_bytes()),
-            State::Credential(credential) => credential.kept_bytes(),
-            State::Items(items) => Some(items.kept_bytes()),
+            State::Credential(credential) => credential.buffered_bytes(),
+            State::Items(items) => Some(items.buffered_bytes()),
             _ => None,
         }
     }

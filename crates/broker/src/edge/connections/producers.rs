@@ -19,10 +19,10 @@ use std::collections::BTreeMap;
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
-/// The greatest age that a slot tells, in milliseconds.
+/// The greatest age that a slot can express, in milliseconds.
 pub(crate) const AGE_MS_MAX: u32 = 1 << 31;
-/// From this age on a producer's stamp is kept apart, in milliseconds.
-const KEPT_APART_MS: u32 = AGE_MS_MAX / 2;
+/// The age from which a producer's stamp is stored apart, in milliseconds.
+const APART_MS: u32 = AGE_MS_MAX / 2;
 
 /// Begin of old sessions that publish as producers: milliseconds of the monotonic clock, by
 /// connection.
@@ -47,7 +47,7 @@ impl OldSessions {
     /// the slot's is not enough. The sweep calls this for each connection.
     #[inline]
     pub fn age(&mut self, index: ConnIndex, slot: &mut Slot, now_ms: u64) {
-        if age_ms(now_ms, slot.hello_ms) >= KEPT_APART_MS {
+        if age_ms(now_ms, slot.hello_ms) >= APART_MS {
             self.age_old(index, slot, now_ms);
         }
     }

@@ -53,7 +53,7 @@ impl Edge {
         }
         let of_input = self.connections.input_bytes(index);
         let of_state = self.sessions.get(slot.state);
-        let of_state = of_state.and_then(|state| state.kept_bytes());
+        let of_state = of_state.and_then(|state| state.buffered_bytes());
         of_input
             .into_iter()
             .chain(of_state)

@@ -22,9 +22,9 @@ impl World<'_> {
                 "subscriptions" => sum.subscriptions,
                 "filters" => sum.filters,
                 "pinned" => sum.pinned_bytes,
-                "kept" => sum.kept_bytes,
+                "kept" => sum.buffered_bytes,
                 // How much it is depends on how it came.
-                "keeps" => u64::from(sum.kept_bytes > 0),
+                "keeps" => u64::from(sum.buffered_bytes > 0),
                 "input-closed" => sum.input_closed,
                 "input-timeouts" => sum.input_timeouts,
                 "lagging" => sum.lagging,
