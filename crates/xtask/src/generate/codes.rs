@@ -296,7 +296,7 @@ fn rust_method(
 fn markdown(errors: &[Code], closes: &[Code], unsubscribes: &[Code]) -> String {
     let mut out = String::from(
         "# Codes\n\nGenerated from `codes.toml` by `cargo xtask generate`; do not edit. A number never changes its meaning.\n\n\
-         ## Errors\n\nIn ERROR frames as a number, in HTTP problem bodies as a number and a name.\n\n\
+         ## Errors\n\nAn ERROR frame has the number, the body of an HTTP problem has the name.\n\n\
          | number | name | HTTP | temporary | text |\n|---|---|---|---|---|\n",
     );
     for code in errors {
@@ -308,8 +308,8 @@ fn markdown(errors: &[Code], closes: &[Code], unsubscribes: &[Code]) -> String {
         );
     }
     out.push_str(
-        "\n## Close codes\n\n3000-3499 reconnect; 3500-3999 do not; 4000-4499 reconnect, 4500-4999 do not (both asked for by the \
-         application). The range decides also for numbers that are not listed.\n\n\
+        "\n## Close codes\n\nA client reconnects after 3000-3499 and does not after 3500-3999. The application requests both: reconnect after \
+         4000-4499, and not after 4500-4999. The range also decides for numbers that are not listed.\n\n\
          | number | name | reconnect | text |\n|---|---|---|---|\n",
     );
     for code in closes {
@@ -318,7 +318,7 @@ fn markdown(errors: &[Code], closes: &[Code], unsubscribes: &[Code]) -> String {
             writeln!(out, "| {} | `{}` | {reconnect} | {} |", code.number, code.name, code.text);
     }
     out.push_str(
-        "\n## Unsubscribe codes\n\nBelow 2500 final; from 2500 subscribe again, from the last position.\n\n\
+        "\n## Unsubscribe codes\n\nBelow 2500 the end is final; from 2500 on the client subscribes again, from its last position.\n\n\
          | number | name | subscribe again | text |\n|---|---|---|---|\n",
     );
     for code in unsubscribes {
