@@ -60,7 +60,7 @@ fn an_operator_drains_a_node() {
     let ended = drain.end();
     ended.assert_success();
     let last = ended.lines.last().expect("lines");
-    assert_eq!(last, "stopped; 2 clients were told to reconnect, 0 connections were reset");
+    assert_eq!(last, "stopped; 2 clients were asked to reconnect, 0 connections were reset");
     server.end().assert_success();
 }
 

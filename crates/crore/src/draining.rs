@@ -58,7 +58,7 @@ pub struct Progress {
     pub stage: Stage,
     /// Open connections at the last count.
     pub connections: u64,
-    /// Sessions and event streams that were told to reconnect.
+    /// Sessions and event streams that the drain asked to reconnect.
     pub sent_away: u64,
     /// The window in force.
     pub window_ms: u64,

@@ -63,15 +63,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
 
 fn line(state: &str, progress: &Value) -> String {
     let number = |name: &str| progress[name].as_u64().unwrap_or(0);
-    let (left, told) = (number("connections"), number("sent_away"));
+    let (left, asked) = (number("connections"), number("sent_away"));
     match state {
         "waiting" => format!("not ready; {left} connections"),
         "leading_away" => {
-            format!("draining: {told} clients told to reconnect, {left} connections left")
+            format!("draining: {asked} clients asked to reconnect, {left} connections left")
         }
         "ending" => format!("stopping; {left} connections left"),
         "ended" => {
-            format!("stopped; {told} clients were told to reconnect, {left} connections were reset")
+            format!("stopped; {asked} clients were asked to reconnect, {left} connections were reset")
         }
         other => other.to_owned(),
     }
