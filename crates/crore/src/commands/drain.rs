@@ -71,7 +71,9 @@ fn line(state: &str, progress: &Value) -> String {
         }
         "ending" => format!("stopping; {left} connections left"),
         "ended" => {
-            format!("stopped; {asked} clients were asked to reconnect, {left} connections were reset")
+            format!(
+                "stopped; {asked} clients were asked to reconnect, {left} connections were reset"
+            )
         }
         other => other.to_owned(),
     }
