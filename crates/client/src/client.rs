@@ -199,7 +199,7 @@ pub enum Command {
     Subscribe {
         /// A topic or filter.
         filter: String,
-        /// Where it begins.
+        /// The start: live, or a position.
         start: Start<'static>,
         /// Further options.
         options: SubscribeOptions,

@@ -12,7 +12,7 @@ use script::{Adapter, Outcome, Server, play, read};
 use serde_json::Value;
 
 /// Scenarios that need a feature which this client does not have.
-const SKIPPED: usize = 0;
+const SKIPPED: usize = 12;
 /// Threads that play in wire mode: most of the time is waiting.
 const PLAYERS: usize = 16;
 

@@ -1,9 +1,9 @@
 //! Plays the scenarios of `spec/scenarios` against an SDK: the application and the server in one
 //! program.
 //!
-//! Place: outside the product; every SDK's tests start the program `crore-script`, the Rust client's
-//! use this library. `spec/scenarios/README.md` has the form of scenarios and the commands of an
-//! [`Adapter`].
+//! Place: outside the product. Every SDK's tests start the program `crore-script`; the Rust
+//! client's use this library. `spec/scenarios/README.md` has the form of scenarios and the commands
+//! of an [`Adapter`].
 #![forbid(unsafe_code)]
 
 mod frames;
@@ -21,16 +21,16 @@ use serde_json::Value;
 pub use play::{Outcome, play};
 pub use server::Server;
 
-/// What runs the SDK: carries out one command, and returns what has happened since the last one.
+/// The driver of an SDK: carries out one command, and returns the effects since the last one.
 pub trait Adapter {
     /// Carries out one command.
     ///
     /// # Errors
-    /// The adapter is gone, or its reply is no JSON.
+    /// The adapter has ended, or its reply is not JSON.
     fn call(&mut self, command: Value) -> Result<Value, String>;
 }
 
-/// How a scenario is played.
+/// The way to play a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// The SDK's core without sockets, in virtual time.

@@ -1,4 +1,4 @@
-//! Comparison of what came with what a step expects, and the variables of a scenario.
+//! The comparison of frames and effects with the expectations of steps, and a scenario's variables.
 
 use std::collections::BTreeMap;
 

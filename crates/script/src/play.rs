@@ -1,7 +1,7 @@
 //! The interpreter of scenarios.
 //!
-//! Place: between a scenario, an adapter and, in wire mode, the sockets. One program for both sides,
-//! so that what the application does and what the server does have one order.
+//! Place: between a scenario, an adapter and, in wire mode, the sockets. One program plays both
+//! sides, so that the acts of the application and of the server have one order.
 
 use std::time::{Duration, Instant};
 
@@ -75,9 +75,9 @@ struct Player<'a> {
     seen: Seen,
     variables: Variables,
     now_ms: u64,
-    /// When the core wants to be woken.
+    /// The time at which the core wants to be woken.
     timer_ms: Option<u64>,
-    /// When the last connection ended.
+    /// The time when the last connection ended.
     ended_ms: u64,
     is_open: bool,
     started: Instant,
@@ -171,7 +171,7 @@ impl Player<'_> {
         }
     }
 
-    /// Takes what has arrived at the sockets and at the application.
+    /// Takes the arrivals of the sockets and the effects of the application.
     fn pump(&mut self, wait: Duration) -> Check {
         let Some(server) = &mut self.server else { return Ok(()) };
         let arrivals = server.arrivals();

@@ -1,4 +1,4 @@
-//! What the client has sent and shown, and no step has taken yet.
+//! The client's frames, connections, items and answers that no step has taken yet.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub struct Attempt {
     /// The name of its URL.
     pub url: String,
-    /// When it began.
+    /// The time of its begin.
     pub at_ms: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct Seen {
     /// The client's present state.
     pub state: Value,
     settled: BTreeSet<String>,
-    /// What no client may do in any scenario.
+    /// An act that no scenario allows.
     pub violation: Option<String>,
 }
 

@@ -10,7 +10,7 @@ use wire::Step;
 use wire::http::{HeadLimits, HeadScan, Request};
 use wire::websocket::handshake::Upgrade;
 
-/// What a client has done.
+/// An act of the client.
 #[derive(Debug)]
 pub enum Arrival {
     /// It wants a connection to this path.

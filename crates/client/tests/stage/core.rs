@@ -308,7 +308,7 @@ impl Core {
         super::report(receiver.try_recv().ok().and_then(Result::ok).flatten())
     }
 
-    /// What the server's end does.
+    /// Carries out an act of the server's end.
     fn peer(&mut self, command: &Value) -> Result<(), String> {
         let mut world = self.ground.0.borrow_mut();
         let Some(peer) = &mut world.peer else { return Err("no connection".to_owned()) };

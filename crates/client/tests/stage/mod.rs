@@ -1,4 +1,4 @@
-//! The Rust client's adapters for scenarios: values of commands and effects, the same in both modes.
+//! The Rust client's adapters for scenarios: values of commands and effects, equal in both modes.
 
 pub mod core;
 pub mod wire;
