@@ -2,9 +2,9 @@
 //! partition.
 //!
 //! As `home_model`, but memory holds a few records only and a disk that answers late, in any order
-//! of its reads, holds the rest. Nothing may be missing: a gap may only cover what the disk has
-//! dropped. What is refused is never seen; what is acknowledged is on disk, and everything that was
-//! visible is there again after a start.
+//! of its reads, holds the rest. Nothing may be missing: a gap may only cover records that the disk
+//! has dropped. A refused publication is never seen; an acknowledged one is on disk, and everything
+//! that was visible is there again after a start.
 
 #[path = "home/script/disk.rs"]
 mod disk;

@@ -233,7 +233,7 @@ impl World {
                 Start::Since(Position { epoch: EPOCH, offset: head.saturating_sub(back) })
             }
             StartOp::OtherEpoch => Start::Since(Position { epoch: EPOCH + 1, offset: 1 }),
-            // Requests wait: only what is far away is surely beyond the head.
+            // Requests wait: only an offset far away is surely beyond the head.
             StartOp::Beyond => Start::Since(Position { epoch: EPOCH, offset: head + 10_000 }),
             StartOp::Last(count) => Start::Last(count),
             StartOp::Snapshot => Start::Snapshot,
@@ -389,7 +389,7 @@ impl World {
         assert!(statistics.retained_bytes <= 400);
     }
 
-    /// Everybody goes, everything expires: nothing may be left but what is retained.
+    /// Ends all subscriptions and lets everything expire: only retained messages may be left.
     fn leave(&mut self) {
         for edge in 0..EDGES {
             while !self.edges[edge].subscriptions.is_empty() {

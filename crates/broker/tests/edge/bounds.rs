@@ -3,7 +3,7 @@
 
 use crate::support::{check_with, script};
 
-/// A client that sends and never reads is not read any more, and goes on when it reads again.
+/// The edge stops reading a client that sends and never reads, until it reads again.
 #[test]
 fn choke() {
     script! { "
@@ -64,8 +64,8 @@ fn choked_pipelining() {
     " }
 }
 
-/// What cannot be left out is owned within its bounds; above them the connection ends, and can be
-/// resumed.
+/// Answers that cannot be dropped are owned within the bounds; above them the connection ends, and
+/// the client can resume.
 #[test]
 fn owned_beyond_the_bound() {
     check_with(
@@ -97,7 +97,7 @@ fn owned_beyond_the_bound() {
     );
 }
 
-/// A client that goes on taking nothing is reset.
+/// A client that still reads nothing is reset.
 #[test]
 fn owned_beyond_the_bound_and_never_read() {
     check_with(
@@ -125,7 +125,7 @@ fn owned_beyond_the_bound_and_never_read() {
     );
 }
 
-/// All are told why, where what has to stand before it is not too much.
+/// All clients get the reason, where the rest of the frame before it is small enough.
 #[test]
 fn pinned_beyond_the_bound_of_all() {
     script! { |settings| settings.limits.pinned_bytes_max = 40_000, "
@@ -372,7 +372,7 @@ fn requests_in_flight() {
     " }
 }
 
-/// Subscriptions that lag wait for room of their own: whoever publishes meanwhile is read, and the
+/// Lagging subscriptions have a limit of their own: publishers are still read meanwhile, and the
 /// other way round.
 #[test]
 fn pages_wait_for_pages_only() {

@@ -22,7 +22,7 @@ fn a_frame_of_many_items_waits_for_room() {
     " }
 }
 
-/// A connection that ends meanwhile takes what is left of its frame with it.
+/// The rest of a frame goes with its connection.
 #[test]
 fn what_is_left_of_a_frame_goes_with_its_connection() {
     script! { |settings| settings.limits.requests_inflight_max = 2, "

@@ -25,7 +25,8 @@ fn off_unless_configured() {
     " }
 }
 
-/// Compressed once, whoever takes it; who has not asked, or has a smaller window, gets it as it is.
+/// A message is compressed once for all that accept it; a client without compression, or with a
+/// smaller window, gets it uncompressed.
 #[test]
 fn one_frame_for_all() {
     script! { on, "

@@ -1,5 +1,5 @@
-//! What an edge counts: how connections end, what clients are told, what becomes of recoveries, how
-//! long it took until they were served. As scripts and transcripts.
+//! Counters of an edge as scripts and transcripts: ends of connections, errors, recoveries, and the
+//! time of handshakes.
 
 use crate::support::script;
 use broker::settings::Settings;
@@ -73,7 +73,7 @@ fn recoveries_by_result() {
     " }
 }
 
-/// Of a session until its HELLO, of HTTP until the first request; further requests of a connection
+/// A handshake lasts until HELLO, or until the first HTTP request; further requests of a connection
 /// do not count.
 #[test]
 fn handshakes_until_they_are_served() {

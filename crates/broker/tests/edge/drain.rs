@@ -1,4 +1,4 @@
-//! The drain as scripts and transcripts: who has been told to go finishes, and what was accepted is
+//! The drain as scripts and transcripts: clients finish their work, and accepted publications are
 //! acknowledged.
 
 use crate::support::script;
@@ -13,8 +13,7 @@ fn with_tickets(settings: &mut Settings) {
     };
 }
 
-/// What is asked for before and after GO_AWAY is answered; nothing is subscribed to any more, and
-/// nothing delivered.
+/// Requests before and after GO_AWAY are answered; subscriptions and deliveries end.
 #[test]
 fn told_to_go_and_still_answered() {
     script! { with_tickets, "
@@ -62,7 +61,7 @@ fn what_was_accepted_is_acknowledged() {
     " }
 }
 
-/// The same of a log whose disk takes its time.
+/// Publications that wait for a slow disk are acknowledged, too.
 #[test]
 fn what_is_on_its_way_to_a_disk_is_acknowledged() {
     script! { |settings| settings.logs[0].durability = Durability::Disk, "
@@ -77,7 +76,7 @@ fn what_is_on_its_way_to_a_disk_is_acknowledged() {
     " }
 }
 
-/// Who does not read cannot have its ticket. When the patience is over it is to go without.
+/// A client that does not read gets no ticket. After the patience it gets GO_AWAY without one.
 #[test]
 fn one_that_does_not_read() {
     script! { with_tickets, "
@@ -98,7 +97,7 @@ fn one_that_does_not_read() {
     " }
 }
 
-/// Each address is the first that some clients are told.
+/// Each address comes first for some clients.
 #[test]
 fn other_nodes() {
     script! { |settings| settings.other_addresses = vec!["ws://a".into(), "ws://b".into()], "

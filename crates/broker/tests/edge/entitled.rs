@@ -1,4 +1,4 @@
-//! Who may do what, as scripts and transcripts: sessions of the native protocol.
+//! Access control as scripts and transcripts: sessions of the native protocol.
 
 use crate::support::script;
 use broker::entitlement::Permissions;
@@ -24,7 +24,7 @@ fn with_a_public_part(settings: &mut Settings) {
     });
 }
 
-/// Where nobody is asked, whatever is shown is not looked at.
+/// A node without tokens ignores credentials.
 #[test]
 fn an_open_node_asks_nobody() {
     script! { "
@@ -41,7 +41,8 @@ fn an_open_node_asks_nobody() {
     " }
 }
 
-/// A token permits what it names, and nothing else; what is refused says nothing of the topic.
+/// A token permits the topics that it names, and no others; a refusal is the same for topics that
+/// exist and for others.
 #[test]
 fn a_token_permits_what_it_names() {
     script! { with_tokens, "
@@ -62,7 +63,8 @@ fn a_token_permits_what_it_names() {
     " }
 }
 
-/// Who shows nothing may do what everybody may; where that is nothing, there is no session.
+/// A client without a credential has the anonymous permissions; if there are none, it gets no
+/// session.
 #[test]
 fn anonymous_clients() {
     script! { with_tokens, "
@@ -84,7 +86,7 @@ fn anonymous_clients() {
     " }
 }
 
-/// Of the upgrade's credential and that of HELLO the latter counts.
+/// The credential of HELLO wins over that of the upgrade.
 #[test]
 fn where_a_credential_comes_from() {
     script! { with_tokens, "
@@ -143,7 +145,7 @@ fn credentials_that_do_not_hold() {
     " }
 }
 
-/// What comes behind HELLO waits with it; nobody else does.
+/// Frames after HELLO wait with it; other connections do not.
 #[test]
 fn a_session_waits_for_its_verdict() {
     script! { with_tokens, "

@@ -1,4 +1,4 @@
-//! How entitlements end, as scripts and transcripts: expiry, renewal, revocation.
+//! Ends of entitlements as scripts and transcripts: expiry, renewal, revocation.
 
 use crate::support::{check_with, script};
 use broker::entitlement::Permissions;
@@ -51,7 +51,7 @@ fn a_blocked_session_ends_at_once() {
     " }
 }
 
-/// The same terms: nothing changes but the time.
+/// A new token with equal terms changes the time only.
 #[test]
 fn a_renewal_for_longer() {
     script! { with_tokens, "
@@ -72,7 +72,8 @@ fn a_renewal_for_longer() {
     " }
 }
 
-/// What the new token does not cover ends, plain or not; what it covers goes on without a gap.
+/// Subscriptions that the new token does not cover end, plain or not; the others continue without a
+/// gap.
 #[test]
 fn a_renewal_for_less() {
     script! { with_tokens, "
@@ -136,8 +137,8 @@ fn a_renewal_beside_a_ticket() {
     );
 }
 
-/// Somebody else's token, one that does not hold, one that has expired: the session goes on with
-/// the old one.
+/// A token of another subject, an invalid one and an expired one: the session continues with the
+/// old token.
 #[test]
 fn renewals_that_are_refused() {
     script! { with_tokens, "
@@ -177,8 +178,8 @@ fn revoked() {
     " }
 }
 
-/// When keys or revocations have changed, whoever shows a credential is asked about anew, though
-/// others are there with it: its key may be gone.
+/// After a change of keys or revocations a credential is authenticated again, even if other
+/// connections hold it: its key may be gone.
 #[test]
 fn what_has_been_shown_is_judged_anew() {
     script! { with_tokens, "

@@ -1,4 +1,4 @@
-//! Who may do what, as scripts and transcripts: HTTP requests, event streams, long polls, echo.
+//! Access control as scripts and transcripts: HTTP requests, event streams, long polls, echo.
 
 use crate::support::script;
 use broker::entitlement::Permissions;
@@ -40,7 +40,7 @@ fn each_request_shows_its_own_credential() {
     " }
 }
 
-/// Which of several would count nobody could tell.
+/// Several credentials are ambiguous, so the request is refused.
 #[test]
 fn several_credentials_are_none() {
     script! { with_tokens, "
@@ -83,7 +83,7 @@ fn preflights_need_nothing() {
     " }
 }
 
-/// Of a batch nothing is published unless all of it is permitted.
+/// A batch is published only if all of it is permitted.
 #[test]
 fn publishing() {
     script! { with_tokens, "
@@ -179,8 +179,8 @@ fn streams_and_polls_end_with_their_token() {
     " }
 }
 
-/// What was revoked ends at once, a poll and a stream; a connection that waits for its next request
-/// may stay.
+/// Polls and streams of a revoked credential end at once; a connection that waits for its next
+/// request may stay.
 #[test]
 fn streams_and_polls_end_when_revoked() {
     script! { with_tokens, "

@@ -17,7 +17,8 @@ fn with_tokens(settings: &mut Settings) {
     };
 }
 
-/// A ticket says who its client is: a return needs no token, and asks nobody, also on another node.
+/// A ticket carries its client's identity: a return needs no token and no decision, also on another
+/// node.
 #[test]
 fn a_return_needs_no_token() {
     script! { with_tokens, "
@@ -37,7 +38,7 @@ fn a_return_needs_no_token() {
     " }
 }
 
-/// Who has another issuer's token of the same subject is somebody else.
+/// A token of another issuer with the same subject is another client.
 #[test]
 fn a_ticket_is_of_its_issuer() {
     script! { with_tokens, "
@@ -98,7 +99,7 @@ fn a_ticket_beside_a_token() {
     " }
 }
 
-/// Whoever an API key names is not the user of that name.
+/// The name of an API key is not a user.
 #[test]
 fn a_servers_ticket_is_no_users() {
     script! { with_tokens, "
@@ -116,7 +117,7 @@ fn a_servers_ticket_is_no_users() {
     " }
 }
 
-/// A changed ticket is nobody's.
+/// A changed ticket is invalid.
 #[test]
 fn a_forged_ticket_entitles_to_nothing() {
     script! { with_tokens, "
@@ -131,7 +132,7 @@ fn a_forged_ticket_entitles_to_nothing() {
     " }
 }
 
-/// Of an anonymous client it is a list of wishes; each is judged by what anonymous clients may do.
+/// The ticket of an anonymous client is a list of topics; each needs the anonymous permissions.
 #[test]
 fn tickets_of_anonymous_clients() {
     check_with(

@@ -57,7 +57,8 @@ fn raw_starts() {
     " }
 }
 
-/// A return by header or by query parameter; what cannot be had is said, and nobody hangs.
+/// A client returns by header or by query parameter; it gets a gap for expired messages, and does
+/// not hang.
 #[test]
 fn raw_returns() {
     script! { |settings| settings.logs[0].age_max_ms = 10_000, "
@@ -125,8 +126,8 @@ fn raw_returns() {
     " }
 }
 
-/// The id moves with the event that says what is missing, or after it: who leaves in between must
-/// be told again.
+/// The id moves with the event that reports a gap, or after it: a client that leaves in between
+/// gets the gap again.
 #[test]
 fn gaps_come_before_ids() {
     script! { |settings| settings.logs[0].age_max_ms = 10_000, "

@@ -1,4 +1,4 @@
-//! What filters that are behind may take of an edge, as scripts and transcripts.
+//! Bounds of filters that catch up, as scripts and transcripts.
 
 use crate::support::check_with;
 

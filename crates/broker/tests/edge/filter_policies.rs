@@ -1,6 +1,5 @@
-//! What becomes of subscriptions to filters that do not keep up, by policy, partition by partition:
-//! conflate, drop, disconnect; that a recovery is complete all the same; and which policy a filter
-//! has. (Topics: `policies.rs`.)
+//! Lag policies of subscriptions to filters, partition by partition: conflate, drop, disconnect; a
+//! recovery is complete under each; and the policy that a filter gets. (Topics: `policies.rs`.)
 
 use crate::support::{check_with, script};
 use broker::filters::FilterTrie;
@@ -70,7 +69,7 @@ fn conflate_in_pages() {
     );
 }
 
-/// Overflow of what the policy has brought: nothing is told twice, nothing is missing.
+/// The conflated messages overflow again: none is repeated, none is missing.
 #[test]
 fn conflate_again_and_again() {
     script! { by_rule(LagPolicy::Conflate), "
@@ -239,7 +238,7 @@ fn a_gap_stays_a_gap() {
     }
 }
 
-/// What was evicted may have been the newest of its topic: a gap.
+/// An evicted message may have been the newest of its topic: a gap.
 #[test]
 fn conflate_overtaken_by_eviction() {
     check_with(
@@ -264,7 +263,8 @@ fn conflate_overtaken_by_eviction() {
     );
 }
 
-/// All filters of a stream lag together; its cursor moves with what was left out, and not before.
+/// All filters of a stream lag together; its cursor moves with the skipped messages, and not
+/// before.
 #[test]
 fn streams() {
     script! { by_rule(LagPolicy::Replay), "

@@ -1,6 +1,6 @@
 //! Subscriptions to filters as scripts and transcripts: they resume from a position for each
-//! partition, lag and come back by pages, and are told of gaps. The client of these scripts checks
-//! that it has each message once and in order.
+//! partition, lag, come back by pages, and report gaps. The client of these scripts checks that it
+//! has each message once and in order.
 
 use crate::support::{check_with, script};
 use broker::settings::Settings;
@@ -73,9 +73,9 @@ fn a_message_while_opening() {
     " }
 }
 
-/// The outbox overflows: what was dropped is read again, once, for each subscription that wants it;
-/// the others of the connection go on. A subscription that begins behind what was dropped does not
-/// get it.
+/// The outbox overflows: dropped messages are read again, once, for each subscription that wants
+/// them; other subscriptions of the connection continue. A subscription that begins after the
+/// dropped messages does not get them.
 #[test]
 fn lags() {
     script! { small_outbox, "
@@ -296,8 +296,7 @@ fn a_stream_resumes() {
     " }
 }
 
-/// The same when it lags: what was dropped is read again, and its cursor never tells what has not
-/// been sent.
+/// A stream lags: dropped messages are read again, and its cursor never passes an unsent one.
 #[test]
 fn a_stream_lags() {
     script! { small_outbox, "
@@ -365,8 +364,8 @@ fn a_stream_whose_log_cannot_be_read() {
     " }
 }
 
-/// What is queued for a stream that ends is sent, or nothing behind what is not: each event carries
-/// all cursors.
+/// The queued events of an ending stream are sent up to the first one that is missing: each event
+/// carries all cursors.
 #[test]
 fn a_stream_that_ends_behind_a_full_socket() {
     check_with(

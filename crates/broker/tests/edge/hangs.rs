@@ -1,5 +1,4 @@
-//! Connections beside a log whose disk hangs: in these nodes every disk does, until it is told to
-//! go on.
+//! Connections beside a log whose disk hangs: in these nodes every disk does, until `disks go`.
 
 use crate::support::script;
 use broker::filters::FilterTrie;
@@ -24,8 +23,8 @@ fn two_logs(settings: &mut Settings) {
     settings.limits.log_stall_timeout_ms = 5_000;
 }
 
-/// Who fills the log waits, for a bounded time; whoever uses others does not notice, and in the end
-/// nobody waits.
+/// A client that fills the log waits, for a bounded time; users of other logs do not notice, and in
+/// the end no client waits.
 #[test]
 fn one_log_hangs() {
     script! { two_logs, "

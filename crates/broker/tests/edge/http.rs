@@ -442,8 +442,7 @@ fn cross_origin() {
     " }
 }
 
-/// A node that only its own machine reaches, and that asks nobody for a credential, is not for
-/// pages whose name has come to resolve to loopback.
+/// A node on loopback without tokens refuses pages whose name resolves to loopback.
 #[test]
 fn hosts_of_a_node_on_loopback() {
     let script = |origin: &'static str, answer: &str| {

@@ -1,9 +1,8 @@
-//! What HTTP requests may ask for, and what becomes of what they may not, as scripts and
-//! transcripts.
+//! Parameters of HTTP requests, and their refusals, as scripts and transcripts.
 
 use crate::support::{check_with, script};
 
-/// What a route does not know it refuses, and what it knows twice.
+/// A route refuses unknown parameters, and those that come twice.
 #[test]
 fn unknown_parameters() {
     script! { "
@@ -192,7 +191,7 @@ fn repeated_tags() {
     " }
 }
 
-/// curl's word for a body that it was told nothing about says nothing.
+/// curl's default type of a body says nothing about it.
 #[test]
 fn bodies_without_a_type() {
     script! { "

@@ -17,8 +17,8 @@ fn with_tokens(settings: &mut Settings) {
     });
 }
 
-/// A client that may publish nothing is told so by the head of its request; of the body nothing is
-/// read.
+/// A client without any permission to publish is refused at the head of its request; its body is
+/// not read.
 #[test]
 fn an_envelope_is_refused_at_its_head() {
     script! { |settings| settings.entitlement = Some(EntitlementSettings::default()), "
@@ -67,7 +67,7 @@ fn without_a_credential_input_is_short() {
     " }
 }
 
-/// Nobody sends more than 32 KiB before HELLO, also where no tokens are asked for, also compressed.
+/// A client sends at most 32 KiB before HELLO, also without tokens, also compressed.
 #[test]
 fn before_hello_input_is_short() {
     check_with(
@@ -97,7 +97,7 @@ fn before_hello_input_is_short() {
     );
 }
 
-/// What stands still, or drips, ends within two of its times; what goes on fast enough may go on.
+/// Input that stops, or drips, ends within twice the timeout; faster input may continue.
 #[test]
 fn unfinished_input_goes_on_or_ends() {
     check_with(
@@ -202,8 +202,8 @@ fn time_stands_still_while_the_node_does_not_read() {
     );
 }
 
-/// Where all together keep too much the largest ends, not the one that happens to grow; buffers
-/// count as they are.
+/// If all buffers together are too large, the largest is closed, not the one that happens to grow;
+/// buffers count with their capacity.
 #[test]
 fn the_largest_holder_ends_first() {
     script! { |settings| settings.limits.pinned_bytes_max = 9_500, "
@@ -251,7 +251,7 @@ fn without_a_credential_connections_end_first() {
     );
 }
 
-/// A request is bounded by what it appends, not by what it sends.
+/// A request is bounded by the bytes that it appends, not by those that it sends.
 #[test]
 fn the_sum_of_a_request() {
     let (one, two, three) = ("A".repeat(264), "A".repeat(268), "A".repeat(668));
@@ -276,7 +276,7 @@ fn the_sum_of_a_request() {
     );
 }
 
-/// Of a list of topics no more is kept than of a list of messages.
+/// A list of topics is bounded like a list of messages.
 #[test]
 fn topics_are_counted() {
     let topics = (0..1_001).map(|number| format!("\"t{number}\"")).collect::<Vec<_>>();

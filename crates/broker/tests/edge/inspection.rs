@@ -1,4 +1,4 @@
-//! What operators see of a node, and what they may do to it.
+//! Operators' queries and commands.
 
 use crate::support::{check, check_with, script};
 use broker::settings::{PublishSettings, Publishers, RuleSettings};
@@ -74,8 +74,8 @@ fn topics_page_by_page_and_one_of_them() {
     " }
 }
 
-/// The rate of a topic is told by its newest messages: those of ten seconds, or as many as are
-/// counted of one topic.
+/// The rate of a topic comes from its newest messages: those of ten seconds, or the maximum counted
+/// for one topic.
 #[test]
 fn how_fast_topics_grow() {
     let fast: String = (2..=101)
@@ -105,8 +105,8 @@ fn how_fast_topics_grow() {
     check(&script);
 }
 
-/// Who is thrown out is told so, and whether it may come back; who takes nothing any more is told
-/// nothing.
+/// A disconnected client gets the reason, and whether it may return; a client that no longer reads
+/// gets nothing.
 #[test]
 fn operators_end_connections() {
     script! { "
@@ -180,7 +180,7 @@ fn what_operators_publish_keeps_to_the_rules() {
     );
 }
 
-/// What operators ask of a home that has no room is refused, and waits nowhere.
+/// Operators' requests to a home without room are refused, and wait nowhere.
 #[test]
 fn operators_do_not_go_beyond_the_bounds() {
     script! { |settings| settings.limits.requests_inflight_max = 1, "

@@ -1,4 +1,4 @@
-//! What an edge tells of its clients, for the access log and the audit log.
+//! Entries of an edge about its clients, for the access log and the audit log.
 
 use crate::support::{check_with, script};
 use broker::entitlement::Permissions;
@@ -31,8 +31,7 @@ fn nothing_is_told_unless_it_is_asked_for() {
     " }
 }
 
-/// A session with its request before it; who closes says with which code, and what is lost has
-/// none.
+/// A session follows its request; a closed one has its close code, a lost one has none.
 #[test]
 fn sessions_come_and_go() {
     script! { with_access, "
@@ -69,8 +68,7 @@ fn requests_are_told_without_their_queries() {
     " }
 }
 
-/// Pages of an origin that is not permitted are told of once in a minute, whatever the settings
-/// are.
+/// Requests from refused origins are reported once in a minute, under any settings.
 #[test]
 fn refused_origins() {
     script! { |_| {}, "
@@ -133,8 +131,8 @@ fn decisions_say_who_what_and_why_not() {
     " }
 }
 
-/// Whoever comes says who it is, also with what the edge knows already, with a ticket, or with
-/// nothing; once for a connection.
+/// A client's identity is reported once for each connection: by a known credential, by a ticket, or
+/// as anonymous.
 #[test]
 fn each_client_is_told_when_it_has_shown_who_it_is() {
     check_with(

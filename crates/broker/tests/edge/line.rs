@@ -30,7 +30,7 @@ fn resume() {
     " }
 }
 
-/// The outbox overflows while the socket is full: the log brings what was dropped.
+/// The outbox overflows while the socket is full: the log brings the dropped messages.
 #[test]
 fn lag() {
     check_with(

@@ -87,7 +87,7 @@ fn since_complete() {
     " }
 }
 
-/// Trap 3: unknown positions are told at once, with where it goes on.
+/// Trap 3: unknown positions are reported at once, with the position to continue from.
 #[test]
 fn since_unknown() {
     script! { "
@@ -208,8 +208,8 @@ fn last() {
     " }
 }
 
-/// The retained message lies before what is settled: SUBSCRIBED's `through` must let the client
-/// accept it.
+/// The retained message lies before the settled position: SUBSCRIBED's `through` must let the
+/// client accept it.
 #[test]
 fn snapshot() {
     script! { "

@@ -324,7 +324,7 @@ fn malformed_frames() {
     " }
 }
 
-/// What was sent behind a refused frame is dropped.
+/// Frames after a refused one are dropped.
 #[test]
 fn behind_the_end() {
     script! { "

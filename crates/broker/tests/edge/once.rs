@@ -107,8 +107,8 @@ fn native_publications() {
     " }
 }
 
-/// A client that came back is not overtaken by what it sent before; a connection that ended takes
-/// nothing along.
+/// The earlier publications of a client that came back do not overtake the new ones; a connection
+/// that ended takes nothing along.
 #[test]
 fn fencing() {
     script! { "
@@ -127,7 +127,7 @@ fn fencing() {
     " }
 }
 
-/// What an older connection still had on its way is read late: the newer one goes on, though it was
+/// Bytes of an older connection are read late: the newer one continues, though the older one was
 /// the first to publish.
 #[test]
 fn late_bytes_fence_nobody() {

@@ -1,6 +1,5 @@
-//! What becomes of subscriptions that do not keep up, by policy: conflate, drop, disconnect; and
-//! that no policy leaves anything out of a recovery. (The default, replay, is told in
-//! `slow.rs`.)
+//! Lag policies of subscriptions: conflate, drop, disconnect; a recovery is complete under each.
+//! (`slow.rs` has the default, replay.)
 
 use crate::support::{check_with, script};
 use broker::settings::{LagPolicy, Settings};
@@ -50,7 +49,7 @@ fn conflate_with_nothing_between() {
     " }
 }
 
-/// Overflow of what a policy has brought: nothing is told twice, nothing is missing.
+/// The conflated messages overflow again: none is repeated, none is missing.
 #[test]
 fn conflate_again_and_again() {
     script! { by_rule(LagPolicy::Conflate), "
@@ -255,7 +254,7 @@ fn raw_streams() {
     " }
 }
 
-/// The cursor of an envelope moves with what was left out, and not before.
+/// The cursor of an envelope moves with the skipped messages, and not before.
 #[test]
 fn composite_streams() {
     script! { by_rule(LagPolicy::Replay), "
@@ -303,7 +302,7 @@ fn policies_by_parameter() {
     " }
 }
 
-/// What a subscription says itself wins over the rule.
+/// The policy of a subscription wins over the rule's.
 #[test]
 fn policies_by_option() {
     script! { by_rule(LagPolicy::Drop), "

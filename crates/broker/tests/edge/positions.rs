@@ -1,5 +1,5 @@
-//! Positions told to filters now and then, as scripts and transcripts: their cursors stay young
-//! where others keep the partitions busy, and nobody is told of what has not been sent.
+//! Positions sent to filters now and then, as scripts and transcripts: their cursors stay young
+//! where others keep the partitions busy, and never pass an unsent message.
 
 use crate::support::{check_with, script};
 use broker::settings::Settings;
@@ -92,8 +92,8 @@ fn cursors_do_not_age() {
     " }
 }
 
-/// Who has messages waiting, or lags, is told when all of it has been written; what was given up is
-/// read again first.
+/// A client with waiting messages, or one that lags, gets the position after all of them; dropped
+/// messages are read again first.
 #[test]
 fn nobody_is_told_too_much() {
     check_with(
@@ -149,7 +149,7 @@ fn nobody_is_told_too_much() {
     );
 }
 
-/// A subscription that a home's answer is on its way to is told behind it.
+/// A subscription that waits for a home's answer gets the position after it.
 #[test]
 fn answers_on_their_way() {
     check_with(

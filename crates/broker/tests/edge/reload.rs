@@ -15,7 +15,7 @@ fn add_rule(settings: &mut Settings, filter: &str, change: impl Fn(&mut RuleSett
     settings.rules.push(rule);
 }
 
-/// Rules for publishers: without entitlement nobody has shown anything.
+/// Rules for publishers: without entitlement no client has a kind.
 fn publishing(publishing: PublishSettings) -> impl Fn(&mut RuleSettings) {
     move |rule| rule.publishing = Some(Box::new(publishing.clone()))
 }
@@ -165,7 +165,7 @@ fn a_topics_rate() {
     );
 }
 
-/// What a subscription does when it lags it keeps; who subscribes later has the new rule's policy.
+/// A subscription keeps its lag policy; later ones have the new rule's policy.
 #[test]
 fn policies_of_subscriptions_that_are_there() {
     let reload = |number: usize, settings: &mut Settings| {
@@ -263,8 +263,8 @@ fn proxies(number: usize, settings: &mut Settings) {
     }
 }
 
-/// Where nobody was asked for an address, older connections have none that counts; from then on all
-/// have one, whatever comes.
+/// Connections from before the addresses were needed have none; from then on all have one, after
+/// any reload.
 #[test]
 fn addresses_are_known_of_who_comes() {
     check_reload(
@@ -289,7 +289,7 @@ fn addresses_are_known_of_who_comes() {
     );
 }
 
-/// The access log knew where it comes from before there were proxies, and goes on saying so.
+/// The access log knew the address before the reload to proxies, and keeps reporting it.
 #[test]
 fn who_came_before_there_were_proxies_keeps_its_address_in_the_log() {
     let with_access = |number: usize, settings: &mut Settings| {

@@ -46,7 +46,7 @@ fn who_waits_for_room_is_not_late() {
     " }
 }
 
-/// All topics in one log, whose disk hangs until it is told to go on.
+/// All topics in one log, whose disk hangs until `disks go`.
 fn on_disk(settings: &mut Settings) {
     settings.logs[0].durability = Durability::Disk;
     settings.logs[0].cache_bytes = 1 << 20;
@@ -60,7 +60,7 @@ fn of_40_mb() -> String {
     format!("POST /publish > {{\"topics\":[{}],\"data\":\"{payload}\"}}", topics.join(","))
 }
 
-/// What one request brings to a log counts before any of it is sent: the second would go beyond the
+/// The bytes of one request count before any of it is sent: the second request would pass the
 /// bound.
 #[test]
 fn a_request_has_room_as_a_whole() {

@@ -58,7 +58,7 @@ fn trickle() {
     " }
 }
 
-/// What settles a subscription must not overtake the messages that were left out.
+/// A frame that settles a subscription must not overtake the messages that were left out.
 #[test]
 fn overflow_within_a_replay() {
     script! { small_outbox, "
@@ -267,7 +267,7 @@ fn raw_streams_lag() {
     " }
 }
 
-/// Of a composite stream no event may tell a cursor beyond what was left out of any of its topics.
+/// No event of a composite stream may carry a cursor beyond a skipped message of any of its topics.
 #[test]
 fn composite_streams_lag() {
     script! { small_outbox, "
@@ -302,7 +302,7 @@ fn composite_streams_lag() {
     " }
 }
 
-/// The start of one topic is told after events of another had to go.
+/// The start of one topic is sent after events of another were dropped.
 #[test]
 fn a_late_start_in_a_composite_stream() {
     check_with(
@@ -353,8 +353,8 @@ fn a_late_start_in_a_composite_stream() {
     );
 }
 
-/// What settles one topic makes room for itself: messages of another go, and their cursor must not
-/// be told with it.
+/// A frame that settles one topic makes room for itself: messages of another are dropped, and their
+/// cursor must not pass them.
 #[test]
 fn a_mark_that_costs_others_their_place() {
     check_with(

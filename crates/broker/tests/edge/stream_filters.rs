@@ -39,7 +39,7 @@ fn one_of_two_is_refused_at_once() {
     " }
 }
 
-/// The same where one home has no room for it.
+/// One home refuses the filter for want of room.
 #[test]
 fn one_of_two_is_refused_by_a_home() {
     check_with(
@@ -96,8 +96,8 @@ fn all_filters_are_refused() {
     " }
 }
 
-/// Where an edge has no room for the replay of a stream's filters, the stream ends, with the cursor
-/// that it came with.
+/// An edge without room for the replay of a stream's filters ends the stream, with the cursor that
+/// it came with.
 #[test]
 fn a_replay_without_room() {
     check_with(

@@ -87,7 +87,7 @@ fn clients_and_topics_live_and_go() {
     " }
 }
 
-/// What goes beyond the rate is one message with a count.
+/// Messages beyond the rate become one message with a count.
 #[test]
 fn a_storm_is_summarised() {
     script! { with_events, "
@@ -117,7 +117,7 @@ fn a_storm_is_summarised() {
     " }
 }
 
-/// Homes that have as many requests as they may: what is told of clients does not wait for them.
+/// Homes without room for requests: messages about clients do not wait for them.
 #[test]
 fn what_homes_have_no_room_for_is_given_up_and_counted() {
     check_with(

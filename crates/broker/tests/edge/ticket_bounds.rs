@@ -61,7 +61,7 @@ fn revoked() {
     );
 }
 
-/// What comes back counts like what is asked for.
+/// Resumed subscriptions count like requested ones.
 #[test]
 fn present_limits() {
     check_with(

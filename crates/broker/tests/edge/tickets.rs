@@ -41,7 +41,7 @@ fn there_and_back() {
     " }
 }
 
-/// What the client has settled since wins, where it is newer.
+/// A newer cursor of the client wins over the ticket's.
 #[test]
 fn newer_cursors_win() {
     script! { with_tickets, "
@@ -127,7 +127,7 @@ fn a_ticket_waits_for_grants() {
     );
 }
 
-/// What is granted while the homes are asked for a ticket is in it, too: the client could not know
+/// A ticket includes grants that came while the homes were asked: the client could not know
 /// otherwise.
 #[test]
 fn granted_on_the_way() {
@@ -153,8 +153,8 @@ fn granted_on_the_way() {
     );
 }
 
-/// While homes are asked, a topic's index may go to another topic: what was said of the first is
-/// not said of the second.
+/// While homes are asked, a topic's index may go to another topic: the name of the first does not
+/// count for the second.
 #[test]
 fn an_index_changes_hands_on_the_way() {
     check_with(

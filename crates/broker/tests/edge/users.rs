@@ -68,7 +68,7 @@ fn the_same_subject_of_two_issuers_is_two_users() {
     " }
 }
 
-/// A connection that stays open counts for whoever its last request showed.
+/// A connection that stays open counts for the user of its last request.
 #[test]
 fn each_request_shows_who_it_counts_for() {
     script! { counted, "
@@ -96,7 +96,7 @@ fn each_request_shows_who_it_counts_for() {
     " }
 }
 
-/// API keys and clients without a token are nobody's connections; a subject that is empty neither.
+/// API keys, clients without a token and empty subjects count for no user.
 #[test]
 fn who_is_no_user() {
     script! { counted, "
@@ -111,7 +111,7 @@ fn who_is_no_user() {
     " }
 }
 
-/// What was shown before the upgrade counts from there, and a HELLO of another user changes that.
+/// The credential of the upgrade counts from there; a HELLO of another user changes that.
 #[test]
 fn upgrades_and_hellos() {
     script! { counted, "
@@ -152,7 +152,7 @@ fn tickets_and_ends() {
     " }
 }
 
-/// Where the node has no limit a token may have one; others of the user do not count.
+/// A token may have a limit on a node without one; other tokens of the user do not count.
 #[test]
 fn a_token_has_its_own_limit() {
     script! { with_tokens, "
@@ -167,8 +167,8 @@ fn a_token_has_its_own_limit() {
     " }
 }
 
-/// A session that counted for nobody counts from the renewal on that brings the first limit, and
-/// not if there is no room: then it goes on with the token that it had, and all its subscriptions.
+/// A session without a user counts from the renewal on that brings the first limit. Without room
+/// the renewal fails: the session continues with its old token and all its subscriptions.
 #[test]
 fn a_renewal_brings_the_first_limit() {
     script! { with_tokens, "
@@ -200,8 +200,8 @@ fn a_renewal_brings_the_first_limit() {
     " }
 }
 
-/// Whoever goes, or whose new token ends, while the shell is asked for a renewal has not begun to
-/// count.
+/// A connection that ends, or whose new token expires, while the shell is asked for a renewal has
+/// not begun to count.
 #[test]
 fn renewals_that_end_before_the_answer() {
     script! { with_tokens, "
@@ -218,7 +218,7 @@ fn renewals_that_end_before_the_answer() {
     " }
 }
 
-/// Who goes while the shell is asked has not been here.
+/// A connection that ends while the shell is asked has never counted.
 #[test]
 fn gone_before_the_answer() {
     script! { counted, "

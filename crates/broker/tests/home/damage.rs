@@ -1,5 +1,5 @@
-//! A home after a start that has found damage, as scripts: a client that comes back from before it
-//! is told of a gap, whatever is left of the topic.
+//! A home after a start that has found damage, as scripts: a client with a position before it gets
+//! a gap, even if records of the topic are left.
 
 use crate::script::script;
 use crate::support::Setup;

@@ -184,8 +184,8 @@ fn a_start() {
     " }
 }
 
-/// A start on a full disk: what is there is served, from memory and from the disk, nothing is
-/// taken, and nothing asked, until the log thread says so.
+/// A start on a full disk: existing records are served, from memory and from the disk; no
+/// publication is accepted and no question asked until the log thread permits it.
 #[test]
 fn a_start_on_a_full_disk() {
     script! { small(), "
@@ -209,7 +209,7 @@ fn a_start_on_a_full_disk() {
     " }
 }
 
-/// A repetition of what is staged is answered with the first; what is refused may come again.
+/// A repetition of a staged publication is answered with the first; a refused one may come again.
 #[test]
 fn publish_once() {
     script! { small(), "
@@ -248,7 +248,7 @@ fn fencing_outlives_a_refusal() {
     " }
 }
 
-/// What was on its way behind a batch that failed does not come before the batch's repetition.
+/// Publications behind a failed batch do not come before the batch's repetition.
 #[test]
 fn a_failed_batch_holds_what_follows() {
     script! { small(), "

@@ -1,4 +1,4 @@
-//! A home whose disk hangs, as scripts: what waits, what is refused, and how it goes on.
+//! A home whose disk hangs, as scripts: waiting requests, refused ones, and the recovery.
 
 use crate::script::script;
 use crate::support::Setup;
@@ -16,8 +16,8 @@ fn small() -> Setup {
     }
 }
 
-/// What is staged may be durable already: it waits. What comes later is refused, until the disk
-/// goes on.
+/// Staged publications may be durable already: they wait. Later ones are refused, until the disk
+/// continues.
 #[test]
 fn a_sync_that_hangs() {
     script! { small(), "
@@ -50,8 +50,8 @@ fn a_sync_that_hangs() {
     " }
 }
 
-/// Questions are refused, those on their way and new ones; what the disk answers at last is for
-/// nobody. What memory has is served.
+/// Questions are refused, those under way and new ones; the late answers of the disk are dropped.
+/// Records in memory are served.
 #[test]
 fn a_read_that_hangs() {
     script! { small(), "

@@ -16,7 +16,7 @@ fn small() -> Setup {
     }
 }
 
-/// Names of publications are part of what a retained message takes.
+/// Names of publications count as bytes of a retained message.
 #[test]
 fn names_count_as_retained_bytes() {
     for name in ["key=", "by="] {
@@ -214,8 +214,8 @@ fn a_scan_between_two_drops() {
     " }
 }
 
-/// All that a page of history asks the disk for is damaged, and what follows has left memory
-/// meanwhile: the page goes on behind the damage and tells it.
+/// All that a page of history asks the disk for is damaged, and the following records have left
+/// memory meanwhile: the page continues behind the damage and reports it.
 #[test]
 fn a_page_of_history_that_is_nothing_but_damage() {
     script! { small(), "

@@ -176,8 +176,8 @@ fn the_newest_only() {
     " }
 }
 
-/// What is missing where a subscription or a history begins is damaged, and not left out by a rule,
-/// unless the rule would have left it out anyway.
+/// Records that are missing at the start of a subscription or a history are damaged, and not left
+/// out by a rule, unless the rule would have left them out anyway.
 #[test]
 fn damage_where_a_replay_begins() {
     let script = "

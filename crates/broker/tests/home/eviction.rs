@@ -29,8 +29,8 @@ fn eviction_and_gaps() {
     " }
 }
 
-/// The wall clock goes back, and forwards: nothing is evicted for it, offsets go on, and what was
-/// there still expires.
+/// The wall clock goes back, and forwards: it evicts nothing, offsets continue, and old records
+/// still expire.
 #[test]
 fn wall_clock_jumps() {
     script! { Setup::default(), "

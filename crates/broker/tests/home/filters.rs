@@ -65,8 +65,8 @@ fn beside_plain_subscriptions() {
     " }
 }
 
-/// A position for each partition: what is behind it is read from the log, page by page, and what
-/// follows is live.
+/// A position for each partition: records after it are read from the log, page by page, and later
+/// ones are live.
 #[test]
 fn resumes() {
     script! { Setup::default(), "
@@ -94,8 +94,8 @@ fn resumes() {
     " }
 }
 
-/// Pages that leave out: all but the newest of each topic, and everything. What is told lies
-/// between what is brought.
+/// Pages that leave out: all but the newest of each topic, and everything. The reported gaps lie
+/// between the records of the page.
 #[test]
 fn pages_that_leave_out() {
     script! { Setup::default(), "
@@ -137,8 +137,8 @@ fn positions_that_are_not_ours() {
     );
 }
 
-/// What was evicted is a gap, at the start and on the way; other topics' records count, as nobody
-/// knows whose they were.
+/// Evicted records are a gap, at the start and on the way; records of other topics count, as their
+/// topics are unknown.
 #[test]
 fn gaps() {
     script! { Setup::default(), "

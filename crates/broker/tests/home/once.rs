@@ -1,4 +1,4 @@
-//! Scripts and transcripts of the home role: what is published once.
+//! Scripts and transcripts of the home role: publications that are appended once.
 //!
 //! `by=p:3@9` is the third publication of producer `p`, over the ninth connection; `key=k` an
 //! idempotency key.
@@ -49,8 +49,7 @@ fn the_oldest_key_is_forgotten_first() {
     " }
 }
 
-/// Sequences increase, holes allowed; what is in the window is a duplicate, what is below it out of
-/// order.
+/// Sequences increase, holes allowed; one in the window is a duplicate, one below it out of order.
 #[test]
 fn sequences() {
     script! { with(Limits { producer_window_max: 2, ..Limits::default() }), "
@@ -68,8 +67,8 @@ fn sequences() {
     " }
 }
 
-/// What follows a publication that was refused for the moment is refused too, until it comes again,
-/// or something that was refused after it.
+/// Publications after one that was refused for the moment are refused too, until it is repeated, or
+/// a later refused one.
 #[test]
 fn a_refusal_holds_what_follows() {
     script! { with(Limits { topics_max: 1, ..Limits::default() }), "
@@ -87,8 +86,8 @@ fn a_refusal_holds_what_follows() {
     " }
 }
 
-/// Who never sends again what was refused goes on: with another connection, after ten seconds, or
-/// at once with publications whose acknowledgement it does not want.
+/// A producer that never repeats the refused one continues: with another connection, after ten
+/// seconds, or at once with publications without acknowledgement.
 #[test]
 fn a_refusal_does_not_hold_for_ever() {
     script! { with(Limits { topics_max: 1, ..Limits::default() }), "

@@ -91,8 +91,7 @@ fn what_is_dropped_may_be_gone() {
     );
 }
 
-/// What a home deals with behind its turn's end, it tells in the next turn, and does not rest
-/// before.
+/// Work that a home does after its turn's end is reported in the next turn, before the home rests.
 #[test]
 fn what_was_dealt_with_is_told() {
     script! { Setup::default(), "

@@ -1,5 +1,5 @@
-//! Where subscriptions and histories begin, as scripts and transcripts: positions, replays, what
-//! history is served.
+//! Starts of subscriptions and histories, as scripts and transcripts: positions, replays, and the
+//! history that is served.
 
 use crate::script::script;
 use crate::support::Setup;
@@ -29,8 +29,8 @@ fn positions_outlive_data() {
     " }
 }
 
-/// A topic that never had a record inherits what was forgotten; its first `prev` must satisfy those
-/// who waited.
+/// A topic that never had a record inherits the forgotten offset; its first `prev` must satisfy
+/// subscribers that waited.
 #[test]
 fn prev_of_a_topic_without_records() {
     script! { Setup::default(), "
@@ -46,7 +46,7 @@ fn prev_of_a_topic_without_records() {
     " }
 }
 
-/// Trap 3: an unknown position is told at once, with where it goes on.
+/// Trap 3: an unknown position is reported at once, with the position to continue from.
 #[test]
 fn unknown_positions() {
     script! { Setup::default(), "
@@ -128,8 +128,8 @@ fn history_limits_at_a_start() {
     " }
 }
 
-/// What the log keeps is served, wherever the wall clock goes: no record is too old for a rule that
-/// names no age.
+/// A record in the log is served under any step of the wall clock: no record is too old for a rule
+/// that names no age.
 #[test]
 fn a_step_of_the_wall_clock_hides_nothing() {
     script! { Setup { age_max_ms: 180_000, history_age_max_ms: u64::MAX, ..Setup::default() }, "

@@ -22,12 +22,13 @@ pub struct Subscription {
     pub partition: PartitionId,
     pub index: u32,
     pub through: u64,
-    /// What the client said that it has. A stream that lags behind it may still carry that.
+    /// The position that the client reported. A stream that lags behind it may still carry older
+    /// records.
     pub known: u64,
     pub state: State,
 }
 
-/// What an edge knows of an index.
+/// The edge's state of an index.
 pub struct Known {
     pub topic: String,
     pub partition: PartitionId,
@@ -131,7 +132,7 @@ impl Edge {
                     subscription.known = RecordView::parse(retained).unwrap().offset();
                     assert!(subscription.known <= through);
                 }
-                // What lies between the asked position, the gap and `through` must be nothing.
+                // Nothing may lie between the asked position, the gap and `through`.
                 if let Some(gap) = gap {
                     assert!(gap.to <= through);
                     let foreign =

@@ -1,5 +1,5 @@
-//! What clients see: bytes by the codecs of `wire`, as text. A native client runs the proof of no
-//! loss.
+//! Clients of scripts: received bytes as text, by the codecs of `wire`. A native client runs the
+//! proof of no loss.
 
 use broker::topic::Filter;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,7 +29,7 @@ pub enum Protocol {
 /// One client; outlives its connection, to be looked at.
 #[derive(Default)]
 pub struct Client {
-    /// What an answer of 101 leads to.
+    /// The protocol after an answer of 101.
     pub upgrades_to: Protocol,
     protocol: Protocol,
     /// Compression was agreed.
@@ -68,7 +68,7 @@ struct Run {
     last: u64,
 }
 
-/// More messages in order than these are told as one line.
+/// The number of lines from which messages in order are printed as one line.
 const RUN_LINES_MAX: usize = 6;
 
 impl Client {
@@ -92,7 +92,7 @@ impl Client {
         self.seen.is_empty() && self.run.is_none()
     }
 
-    /// What was seen since the last call.
+    /// The lines since the last call.
     pub fn seen(&mut self) -> Vec<String> {
         self.end_run();
         std::mem::take(&mut self.seen)
@@ -374,7 +374,8 @@ impl Client {
                 let (from, through) = (skipped.from, skipped.through);
                 let whose = match skipped.partition {
                     Some(partition) => format!(" partition {}", partition.partition),
-                    // What the client has not settled before must not be skipped in silence.
+                    // Records that the client has not settled before must not be skipped in
+                    // silence.
                     None => {
                         if self.through(skipped.subscription) < from {
                             " LOST".into()
@@ -500,7 +501,7 @@ impl Client {
         if is_back { " BACK" } else { "" }
     }
 
-    /// It may name what was settled before.
+    /// CAUGHT_UP of a filter: it may name records that were settled before.
     fn filter_caught_up(&mut self, number: u32, partition: u32, through: u64) {
         let filter = self.filters.get_mut(&number).expect("a filter's number");
         let cursor = filter.cursors.get_mut(&partition).expect("its partition");
@@ -525,7 +526,7 @@ impl Client {
     }
 }
 
-/// Of answers; others are told.
+/// Types of answers that are not printed.
 const USUAL_TYPES: [&str; 3] =
     ["application/json", "application/problem+json", "text/event-stream"];
 

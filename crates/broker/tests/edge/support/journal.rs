@@ -1,4 +1,4 @@
-//! What an edge tells of its clients, as text.
+//! Entries of an edge about its clients, as text.
 
 use broker::journal::{Client, Entry, Event};
 

@@ -1,10 +1,10 @@
-//! A judge for scripts: a token is what it permits, in words.
+//! A judge for scripts: a token consists of its permissions, in words.
 //!
-//! `anna.s:u/{sub}/#.p:news.x:60` is Anna's: she may subscribe to what is hers, publish to `news`,
-//! for a minute from the script's start. `h:` is for history, `i:` the time of issue in seconds
-//! after the start, `j:` a number by which it is revoked, `n:` subscriptions at most, `c:`
-//! connections at most, `r:` publications a second, `o:` the issuer. `all` may do everything. One
-//! that begins with `bad` does not hold.
+//! `anna.s:u/{sub}/#.p:news.x:60` is Anna's: she may subscribe to her own topics, publish to
+//! `news`, for a minute from the script's start. `h:` is for history, `i:` the time of issue in
+//! seconds after the start, `j:` a number by which it is revoked, `n:` subscriptions at most, `c:`
+//! connections at most, `r:` publications a second, `o:` the issuer. `all` may do everything. A
+//! token that begins with `bad` is invalid.
 
 use broker::entitlement::{
     CredentialKind, Decision, Digest, Entitlement, EntitlementLimits, Judge, NEVER, Permissions,
@@ -17,7 +17,7 @@ use wire::native::ErrorCode;
 /// Seconds since 1970 when a script begins.
 pub const START_S: u32 = 1_000;
 
-/// Knows what has been revoked.
+/// A judge with a list of revocations.
 #[derive(Default)]
 pub struct FakeJudge {
     pub subjects: BTreeSet<String>,

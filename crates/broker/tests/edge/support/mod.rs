@@ -37,7 +37,7 @@
 //! | `a: frame 04 00`, `a: text hi`, `a: binary hi` | sends one WebSocket frame |
 //! | `a: control ping hi`, `a: close 1000 bye` | sends one control frame |
 //! | `a: fragments text he\|ll\|o` | sends a fragmented message |
-//! | `c: GET /x \| Name: value > body` | sends an HTTP request, on a new connection if none is open |
+//! | `c: GET /x \| Name: value > body` | sends an HTTP request; connects if needed |
 //! | | `>> a\|b` is a body in chunks |
 //! | `c: raw GET / HTTP/1.1\r\n`, `c: bytes 82fe 61*3000` | sends text; hexadecimal bytes |
 //! | `a: block`, `a: drain 100`, `a: open` | the socket takes no, 100, or all bytes |
@@ -92,7 +92,7 @@ pub fn check(script: &str) {
     check_with(|_| {}, script);
 }
 
-/// The same with other settings.
+/// Runs a script with other settings.
 #[track_caller]
 pub fn check_with(change: impl Fn(&mut Settings), script: &str) {
     check_in_reads_of(1 << 16, &change, script);
@@ -101,7 +101,8 @@ pub fn check_with(change: impl Fn(&mut Settings), script: &str) {
     }
 }
 
-/// The same with settings for `reload`, made from those of the start by the number of the reload.
+/// Runs a script with settings for `reload`, made from those of the start by the number of the
+/// reload.
 #[track_caller]
 #[allow(dead_code, reason = "not every test program needs it")]
 pub fn check_reload(reload: impl Fn(usize, &mut Settings), script: &str) {
@@ -133,7 +134,7 @@ fn check_world(
     transcript::check(script, &about, |line| world.run(line));
 }
 
-/// What scripts begin with.
+/// The settings at the start of a script.
 pub fn settings() -> Settings {
     Settings {
         edges_count: 1,

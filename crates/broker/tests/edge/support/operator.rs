@@ -1,4 +1,4 @@
-//! What operators ask in a script, and the answers as text.
+//! Operators' queries in a script, and the answers as text.
 
 use broker::inspect::{
     Answer, Connection, ConnectionsWanted, Question, Topic, TopicsWanted, Transport,
@@ -62,7 +62,7 @@ pub fn question_of(words: &[&str], now_ms: u64) -> Question {
     }
 }
 
-/// The answer, line by line, and where a list goes on.
+/// The answer, line by line, and the start of the list's next part.
 pub fn told(answer: Answer) -> (Vec<String>, Option<u32>) {
     let one = |text: String| (vec![text], None);
     match answer {

@@ -1,4 +1,4 @@
-//! What clients send: from a script's words to bytes, by the codecs of `wire`.
+//! Bytes that clients send: from a script's words, by the codecs of `wire`.
 
 use super::client::{Client, Protocol};
 use wire::Step;
@@ -18,7 +18,7 @@ use wire::websocket::mask::mask;
 
 const MASK: Option<[u8; 4]> = Some([1, 2, 3, 4]);
 
-/// What a connection begins with.
+/// The first bytes of a connection.
 pub fn opening(words: &[&str], client: &mut Client) -> Vec<u8> {
     let mut out = Vec::new();
     let what = words.first().copied();
@@ -78,7 +78,7 @@ pub fn opening(words: &[&str], client: &mut Client) -> Vec<u8> {
     out
 }
 
-/// The offer that carries a command's frame; what is no command stands there as it is.
+/// The offer that carries a command's frame; other words stand there unchanged.
 fn early_frame(command: &str, client: &mut Client) -> String {
     if let Some(text) = command.strip_prefix("offer ") {
         return text.to_owned();
@@ -96,7 +96,7 @@ pub fn is_http(command: &str) -> bool {
     method.chars().all(|letter| letter.is_ascii_uppercase())
 }
 
-/// What a command sends.
+/// The bytes of a command.
 pub fn bytes_of(command: &str, client: &mut Client) -> Vec<u8> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let rest = command.split_once(' ').map_or("", |(_, rest)| rest);
@@ -414,7 +414,7 @@ fn http(command: &str, client: &mut Client) -> Vec<u8> {
 }
 
 /// `x*100` is a hundred bytes, `hex:00ff` bytes, all else itself.
-/// The same frames, each compressed.
+/// The frames of the input, each compressed.
 fn packed(frames: &[u8]) -> Vec<u8> {
     let mut frames = frames.to_vec();
     let mut rest = &mut frames[..];

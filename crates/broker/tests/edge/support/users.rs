@@ -1,4 +1,4 @@
-//! How many connections each user has: what the shell counts for all edges.
+//! Connections of each user: the shell's count for all edges.
 
 use broker::edge::{Edge, UserChange};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ impl Users {
         is_busy
     }
 
-    /// Who has how many.
+    /// The users with their numbers of connections.
     pub fn text(&self) -> String {
         let texts = self.connections.iter();
         let texts: Vec<_> = texts.map(|(user, count)| format!("{user} {count}")).collect();

@@ -53,9 +53,9 @@ pub struct Socket {
 
 pub struct World<'a> {
     make: &'a dyn Fn() -> Settings,
-    /// What `reload` changes, by its number.
+    /// The changes of each `reload`, by its number.
     pub reload: &'a dyn Fn(usize, &mut Settings),
-    /// What shards go by, or are to.
+    /// The present settings of the shards.
     settings: Arc<Settings>,
     now: Now,
     read_bytes: usize,
@@ -129,7 +129,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Runs one command; what was seen of it comes back.
+    /// Runs one command, and returns the lines that it causes.
     pub fn run(&mut self, line: &str) -> Vec<String> {
         let mut said = Vec::new();
         let mut sessions = Vec::new();
@@ -301,7 +301,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What has been sent to disks so far gets there.
+    /// Delivers all requests to disks so far.
     fn disks_go(&mut self) {
         for shard in &mut self.shards {
             let asked = std::mem::take(&mut shard.out.disk);
@@ -425,7 +425,7 @@ impl<'a> World<'a> {
         });
     }
 
-    /// Turns of all shards until nobody has anything to do.
+    /// Lets all shards take turns until none has anything to do.
     fn settle(&mut self) {
         for _ in 0..TURNS_MAX {
             let mut is_quiet = true;
@@ -475,7 +475,7 @@ impl<'a> World<'a> {
                 continue;
             };
             let shard = &mut self.shards[at];
-            // As of a socket: whoever does not read now is not told again.
+            // A connection that is not read now gets no second event, like a socket.
             if !shard.edge.wants_read(key) {
                 continue;
             }

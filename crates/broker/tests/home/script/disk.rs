@@ -1,5 +1,5 @@
-//! A log thread with a disk that is a map, for the tests of homes: it does what it is told, when it
-//! is told.
+//! A log thread with a disk that is a map, for the tests of homes: it executes each request on
+//! command.
 
 use broker::disk::{DiskAnswer, DiskLetter, DiskQuery, DiskRequest, Token};
 use broker::mail::{Code, PageLimits, PartitionId};
@@ -50,7 +50,7 @@ impl TestDisk {
         letters
     }
 
-    /// The process has ended: nobody waits for anything.
+    /// Drops all requests: the process has ended.
     pub fn forget_requests(&mut self) {
         self.appends.clear();
         self.reads.clear();

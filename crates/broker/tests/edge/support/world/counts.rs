@@ -1,5 +1,4 @@
-//! What `count` asks for: counters of all edges and homes of a world, by the names that scripts
-//! have for them.
+//! Counters for `count`: those of all edges and homes of a world, by the names in scripts.
 
 use super::World;
 use broker::edge::EdgeStatistics;
@@ -94,8 +93,8 @@ impl World<'_> {
     }
 }
 
-/// `by-node/3004`, `by-client/1000`: connections that ended so; `error/not_found`: how often that
-/// was told.
+/// `by-node/3004`, `by-client/1000`: connections with this end; `error/not_found`: errors with this
+/// code.
 fn count_of(sum: &EdgeStatistics, name: &str) -> u64 {
     let found = match name.split_once('/') {
         Some(("error", code)) => {
