@@ -1,7 +1,7 @@
 //! Limits against abuse as scripts and transcripts: rates of a connection, errors in a minute,
 //! clients behind proxies, and refusals when memory is short.
 
-use crate::support::{check_with, script};
+use crate::support::script;
 use broker::settings::{PublishSettings, Settings};
 use stdx::networks::Network;
 
@@ -43,9 +43,7 @@ fn requests_in_a_second() {
         c: GET /nowhere => c: 404 not_found
         c: GET /nowhere => c: 404 not_found
         c: GET /nowhere => c: 429 [retry-after: 1] rate_limited
-        c: POST /topics/a > GET / HTTP/1.1
-            c: 429 close [retry-after: 1] rate_limited
-            c: closed
+        c: POST /topics/a > GET / HTTP/1.1 => c: 429 close [retry-after: 1] rate_limited, closed
         d: GET /nowhere => d: 404 not_found
         count requests-too-fast => requests-too-fast 2
     " }
@@ -57,9 +55,7 @@ fn pings_in_a_second() {
         a: session
         a: ping 1 => a: pong 1
         a: control ping hi => a: control pong hi
-        a: ping 2
-            a: close 3509 error_flood
-            a: closed
+        a: ping 2 => a: close 3509 error_flood, closed
         e: connect echo => e: 101
         e: control ping 1 => e: control pong 1
         time +10s
@@ -80,14 +76,11 @@ fn too_much_that_is_refused() {
         a: unsubscribe 4 => a: error subscription 4 unknown_subscription
         a: unsubscribe 5 6
             a: error subscription 5 unknown_subscription
-            a: close 3509 error_flood
-            a: closed
+            a: close 3509 error_flood, closed
         c: GET /nowhere => c: 404 not_found
         c: GET /nowhere => c: 404 not_found
         c: GET /nowhere => c: 404 not_found
-        c: GET /nowhere
-            c: 404 close not_found
-            c: closed
+        c: GET /nowhere => c: 404 close not_found, closed
         count error-floods connections => error-floods 2 connections 0
     " }
 }
@@ -124,11 +117,9 @@ fn clients_behind_a_proxy() {
         count clients-unknown clients-refused => clients-unknown 0 clients-refused 0
         c: GET /nowhere | X-Forwarded-For: 192.0.2.7, what => c: 404 not_found
         c: GET /nowhere | X-Forwarded-For: 192.0.2.7
-            c: 429 close [retry-after: 1] too_many_connections
-            c: closed
+            c: 429 close [retry-after: 1] too_many_connections, closed
         d: GET /topics/a | X-Forwarded-For: [2001:db8::7]:99
-            d: 429 close [retry-after: 1] too_many_connections
-            d: closed
+            d: 429 close [retry-after: 1] too_many_connections, closed
         count clients-unknown clients-refused => clients-unknown 1 clients-refused 2
     " }
 }
@@ -137,17 +128,15 @@ fn clients_behind_a_proxy() {
 /// `0.0.0.0`.
 #[test]
 fn clients_that_no_proxy_names() {
-    check_with(
-        |settings| {
-            behind_proxies(settings);
-            let everywhere = ["0.0.0.0/0", "::/0"];
-            let from = PublishSettings {
-                from: everywhere.into_iter().filter_map(Network::parse).collect(),
-                ..PublishSettings::default()
-            };
-            settings.rules[0].publishing = Some(Box::new(from));
-        },
-        "
+    script! { |settings| {
+        behind_proxies(settings);
+        let everywhere = ["0.0.0.0/0", "::/0"];
+        let from = PublishSettings {
+            from: everywhere.into_iter().filter_map(Network::parse).collect(),
+            ..PublishSettings::default()
+        };
+        settings.rules[0].publishing = Some(Box::new(from));
+    }, "
         c: POST /topics/news | X-Forwarded-For: 192.0.2.1 > one
             c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         c: POST /topics/news > two => c: 403 forbidden
@@ -158,11 +147,8 @@ fn clients_that_no_proxy_names() {
         count clients-unknown => clients-unknown 2
         d: POST /topics/news > six => d: 403 forbidden
         shell refuses 0.0.0.0
-        e: GET /nowhere
-            e: 429 close [retry-after: 1] too_many_connections
-            e: closed
-        ",
-    );
+        e: GET /nowhere => e: 429 close [retry-after: 1] too_many_connections, closed
+    " }
 }
 
 #[test]
@@ -193,9 +179,7 @@ fn memory_runs_short_and_comes_back() {
             p: published 3 7:3
         pressure 3
         p: publish 4 news four => p: error request 4 memory_full
-        c: POST /topics/news > five
-            c: 503 close [retry-after: 1] memory_full
-            c: closed
+        c: POST /topics/news > five => c: 503 close [retry-after: 1] memory_full, closed
         pressure 2
         p: publish 5 news six
             a: message 1 4<3 six

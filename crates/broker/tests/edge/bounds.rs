@@ -1,7 +1,7 @@
 //! Bounds as scripts and transcripts: clients that never read, what a connection and a shard may
 //! own, credit between home and edge, requests in flight, unfinished input.
 
-use crate::support::{check_with, script};
+use crate::support::script;
 
 /// The edge stops reading a client that sends and never reads, until it reads again.
 #[test]
@@ -68,12 +68,10 @@ fn choked_pipelining() {
 /// the client can resume.
 #[test]
 fn owned_beyond_the_bound() {
-    check_with(
-        |settings| {
-            settings.limits.outbox_len_max = 2;
-            settings.limits.outbox_bytes_max = 5_000;
-        },
-        "
+    script! { |settings| {
+        settings.limits.outbox_len_max = 2;
+        settings.limits.outbox_bytes_max = 5_000;
+    }, "
         b: session
         b: publish 0 news x*2000
         a: session
@@ -90,22 +88,18 @@ fn owned_beyond_the_bound() {
             pinned 0 slow 1 slow-for-all 0 connections 2 sessions 2
         a: open
             a: history 1 head 1 [1<0 2000 bytes]
-            a: close 3002 slow_consumer
-            a: closed
+            a: close 3002 slow_consumer, closed
         count connections => connections 1
-        ",
-    );
+    " }
 }
 
 /// A client that still reads nothing is reset.
 #[test]
 fn owned_beyond_the_bound_and_never_read() {
-    check_with(
-        |settings| {
-            settings.limits.outbox_len_max = 2;
-            settings.limits.outbox_bytes_max = 5_000;
-        },
-        "
+    script! { |settings| {
+        settings.limits.outbox_len_max = 2;
+        settings.limits.outbox_bytes_max = 5_000;
+    }, "
         b: session
         b: publish 0 news x*2000
         a: session
@@ -121,8 +115,7 @@ fn owned_beyond_the_bound_and_never_read() {
             a: reset
             b: ping 1060
         count connections => connections 1
-        ",
-    );
+    " }
 }
 
 /// All clients get the reason, where the rest of the frame before it is small enough.
@@ -143,8 +136,7 @@ fn pinned_beyond_the_bound_of_all() {
         count slow slow-for-all connections => slow 1 slow-for-all 1 connections 3
         c: open
             c: message 1 2<0 4000 bytes
-            c: close 3003 pinned_bytes
-            c: closed
+            c: close 3003 pinned_bytes, closed
         a: open => a: message 1 1<0 38000 bytes
         count pinned connections => pinned 0 connections 2
     " }
@@ -162,9 +154,7 @@ fn pinned_beyond_the_bound() {
         b: publish 0 news x*4000
         a: drain 10
         count pinned slow => pinned 3999 slow 0
-        c: drain 10
-            c: 10 bytes of something unfinished
-            c: reset
+        c: drain 10 => c: 10 bytes of something unfinished, reset
         count pinned slow slow-for-all connections subscriptions
             pinned 3999 slow 1 slow-for-all 1 connections 2 subscriptions 1
         a: open => a: message 1 1<0 4000 bytes
@@ -174,12 +164,10 @@ fn pinned_beyond_the_bound() {
 
 #[test]
 fn closing_while_blocked() {
-    check_with(
-        |settings| {
-            settings.limits.ping_interval_s = 10;
-            settings.limits.keep_alive_timeout_ms = 20_000;
-        },
-        "
+    script! { |settings| {
+        settings.limits.ping_interval_s = 10;
+        settings.limits.keep_alive_timeout_ms = 20_000;
+    }, "
         b: connect native
             b: 101 crore.v1
             b: welcome ping 10s
@@ -193,8 +181,7 @@ fn closing_while_blocked() {
         count connections subscriptions => connections 2 subscriptions 0
         a: open
             a: message 1 1<0 hi
-            a: close 1000
-            a: closed
+            a: close 1000, closed
         count connections subscriptions => connections 1 subscriptions 0
         c: connect native
             c: 101 crore.v1
@@ -216,9 +203,7 @@ fn closing_while_blocked() {
         d: block
         d: publish 1 news x
         d: end
-        d: open
-            d: published 1 7:2
-            d: closed
+        d: open => d: published 1 7:2, closed
         e: connect native
             e: 101 crore.v1
             e: welcome ping 10s
@@ -227,19 +212,16 @@ fn closing_while_blocked() {
         b: publish 0 news hi
         e: reset
         count connections subscriptions pinned => connections 1 subscriptions 0 pinned 0
-        ",
-    );
+    " }
 }
 
 /// A home without credit from an edge keeps one number, and reads on from the log.
 #[test]
 fn credit_between_home_and_edge() {
-    check_with(
-        |settings| {
-            settings.limits.stream_credit_bytes = 2_000;
-            settings.edges_count = 2;
-        },
-        "
+    script! { |settings| {
+        settings.limits.stream_credit_bytes = 2_000;
+        settings.edges_count = 2;
+    }, "
         b: session on 0
         a: session on 1
         a: subscribe 1 news, 2 x/# => a: subscribed 1 through 7:0, 2 filter
@@ -252,25 +234,21 @@ fn credit_between_home_and_edge() {
             a: named x/1 59<58 53 bytes, 60<59 53 bytes
         b: flood news 61..61 => a: message 1 61<50 61
         b: flood x/1 62..62 => a: named x/1 62<60 62
-        ",
-    );
+    " }
 }
 
 /// The stream lost records while the edge had no credit: subscriptions go on by pages, filters are
 /// told.
 #[test]
 fn a_gap_of_the_stream() {
-    check_with(
-        |settings| {
-            settings.limits.stream_credit_bytes = 1_000;
-            settings.logs[0].age_max_ms = 10_000;
-        },
-        "
+    script! { |settings| {
+        settings.limits.stream_credit_bytes = 1_000;
+        settings.logs[0].age_max_ms = 10_000;
+    }, "
         b, a: session
         a: subscribe 1 news, 2 x/# => a: subscribed 1 through 7:0, 2 filter
         c: GET /events?topic=news&topic=x/%23
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"news\",\"position\":\"7:0\",\"complete\":true}
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: id 7:0,-/7:
@@ -328,8 +306,7 @@ fn a_gap_of_the_stream() {
         b: flood x/1 33..33
             a: named x/1 33<30 33
             c: event id 7:32,-/7:x {\"topic\":\"x/1\",\"position\":\"7:33\",\"offset\":33,\"time_ms\":1012000,\"data\":\"33\"}
-        ",
-    );
+    " }
 }
 
 /// Sessions wait, unread, while a home has no room for requests, and go on when it has.
@@ -376,13 +353,11 @@ fn requests_in_flight() {
 /// other way round.
 #[test]
 fn pages_wait_for_pages_only() {
-    check_with(
-        |settings| {
-            settings.limits.outbox_len_max = 8;
-            settings.limits.page_records_max = 20;
-            settings.limits.requests_inflight_max = 2;
-        },
-        "
+    script! { |settings| {
+        settings.limits.outbox_len_max = 8;
+        settings.limits.page_records_max = 20;
+        settings.limits.requests_inflight_max = 2;
+    }, "
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: subscribe 2 other => a: subscribed 2 through 7:0
@@ -404,8 +379,7 @@ fn pages_wait_for_pages_only() {
             a: caught-up 1 through 32
             b: published 1 7:31, 2 7:32
             b: pong 6
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -430,12 +404,10 @@ fn polls_behind_a_full_socket() {
 /// A poll that waits for room to read its page is still the only request of its connection.
 #[test]
 fn polls_wait_for_room() {
-    check_with(
-        |settings| {
-            settings.limits.requests_inflight_max = 2;
-            settings.limits.page_records_max = 2;
-        },
-        "
+    script! { |settings| {
+        settings.limits.requests_inflight_max = 2;
+        settings.limits.page_records_max = 2;
+    }, "
         large reads
         b: session
         b: flood news 1..5
@@ -454,11 +426,9 @@ fn polls_wait_for_room() {
         homes go
             b: published 2 7:7, 3 7:8
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":2,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"1\"},{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"2\"}],\"more\":true,\"cursor\":\"7:2\"}
-            c: 404 not_found
-            c: closed
+            c: 404 not_found, closed
         count connections subscriptions => connections 1 subscriptions 0
-        ",
-    );
+    " }
 }
 
 /// Unfinished frames, fragments and bodies are bounded together: the connection that keeps most of

@@ -1,7 +1,7 @@
 //! Subscriptions that come and go in masses, as scripts: frames of many items, their rate, shares
 //! of users, and counters that begin anew.
 
-use crate::support::{check_with, script};
+use crate::support::script;
 use broker::entitlement::Permissions;
 use broker::settings::{EntitlementSettings, Settings};
 
@@ -43,20 +43,17 @@ fn no_item_is_dealt_with_on_a_connection_that_closes() {
         a: session
         a: subscribe 1 t/#/x, 2 t/#/x, 3 t/3, 4 t/4
             a: error subscription 1 malformed_filter, subscription 2 malformed_filter
-            a: close 3509 error_flood
-            a: closed
+            a: close 3509 error_flood, closed
         count topics subscriptions => topics 0 subscriptions 0
     " }
 }
 
 #[test]
 fn subscriptions_have_a_rate() {
-    check_with(
-        |settings| {
-            settings.limits.subscribe_rate_max = 1;
-            settings.limits.subscriptions_per_session_max = 2;
-        },
-        "
+    script! { |settings| {
+        settings.limits.subscribe_rate_max = 1;
+        settings.limits.subscriptions_per_session_max = 2;
+    }, "
         a: session
         a: subscribe 1 t/1, 2 t/# => a: subscribed 1 through 7:0, 2 filter
         a: unsubscribe 1 2 => a: unsubscribed 1 0, 2 0
@@ -66,8 +63,7 @@ fn subscriptions_have_a_rate() {
         time +1s
         a: subscribe 4 t/2 => a: subscribed 4 through 7:0
         count subscriptions-too-fast => subscriptions-too-fast 1
-        ",
-    );
+    " }
 }
 
 fn with_tokens(settings: &mut Settings) {

@@ -18,9 +18,7 @@ fn off_unless_configured() {
             a: welcome ping 60s
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: publish 0 news a*600 => a: message 1 1<0 600 bytes
-        a: packed publish 0 news a*600
-            a: close 1002 reserved bits 0x40 set
-            a: closed
+        a: packed publish 0 news a*600 => a: close 1002 reserved bits 0x40 set, closed
         count compressed inflated connections => compressed 0 inflated 0 connections 0
     " }
 }
@@ -176,8 +174,7 @@ fn echoes() {
             a: packed
             a: text 64 bytes
         a: bytes c1 83 00 00 00 00 f2 48 cd
-            a: close 1007 compressed message cannot be inflated
-            a: closed
+            a: close 1007 compressed message cannot be inflated, closed
         b: connect packed-echo-10
             b: 101 [sec-websocket-extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=10]
         b: packed text x*1024
@@ -185,9 +182,7 @@ fn echoes() {
             b: text 1024 bytes
         b: packed text x*1025 => b: text 1025 bytes
         c: connect echo => c: 101
-        c: bytes c1 81 00 00 00 00 00
-            c: close 1002 reserved bits 0x40 set
-            c: closed
+        c: bytes c1 81 00 00 00 00 00 => c: close 1002 reserved bits 0x40 set, closed
         count inflated compressed => inflated 4 compressed 3
     " }
 }
@@ -205,16 +200,13 @@ fn bombs() {
         a: packed text x*100000
             a: packed
             a: text 100000 bytes
-        a: packed text x*100001
-            a: close 1009 message inflates to more than 100000 bytes
-            a: closed
+        a: packed text x*100001 => a: close 1009 message inflates to more than 100000 bytes, closed
         b: connect packed-native
             b: 101 crore.v1 [sec-websocket-extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover]
             b: welcome ping 60s
         b: packed publish 1 news a*980 => b: published 1 7:1
         b: packed publish 2 news a*1000
-            b: close 1009 message inflates to more than 1000 bytes
-            b: closed
+            b: close 1009 message inflates to more than 1000 bytes, closed
         count inflated inflate-too-large => inflated 2 inflate-too-large 2
     " }
 }

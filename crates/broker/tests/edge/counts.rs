@@ -11,34 +11,24 @@ fn plain(_: &mut Settings) {}
 fn ends_by_side_and_code() {
     script! { plain, "
         a: session
-        a: close 1000
-            a: close 1000
-            a: closed
+        a: close 1000 => a: close 1000, closed
         b: session
-        b: close
-            b: close
-            b: closed
+        b: close => b: close, closed
         c: session
-        c: close 4321 bye
-            c: close 4321
-            c: closed
+        c: close 4321 bye => c: close 4321, closed
         d: session
         d: reset
         e: session
         e: end => e: closed
         f: session
-        f: text hello
-            f: close 1003 native frames are binary messages
-            f: closed
+        f: text hello => f: close 1003 native frames are binary messages, closed
         g: session
         g: hello 5
             g: error connection hello_repeated
-            g: close 3504 hello_required
-            g: closed
+            g: close 3504 hello_required, closed
         h: connect
         h: raw GET /nowhere HTTP/1.1\\r\\nHost: h\\r\\nConnection: close\\r\\n\\r\\n
-            h: 404 close not_found
-            h: closed
+            h: 404 close not_found, closed
         count by-client/1000 by-client/1005 by-client/4000-4999 by-client/lost by-client/ended
             by-client/1000 1 by-client/1005 1 by-client/4000-4999 1 by-client/lost 1 by-client/ended 1
         count by-node/1003 by-node/3504 by-node/finished ends closed

@@ -28,12 +28,8 @@ fn told_to_go_and_still_answered() {
         a: ticket 9 => a: error request 9 shutting_down
         a: history 3 news => a: history 3 head 1 [1<0 late]
         a: ping 4 => a: pong 4
-        a: close 1000
-            a: close 1000
-            a: closed
-        time +1s
-            b: close 3001 going_away
-            b: closed
+        a: close 1000 => a: close 1000, closed
+        time +1s => b: close 3001 going_away, closed
         count connections sent-away => connections 0 sent-away 2
     " }
 }
@@ -54,10 +50,8 @@ fn what_was_accepted_is_acknowledged() {
         time +1s
         homes go
             a: published 1 7:1
-            a: close 3001 going_away
-            a: closed
-            b: close 3001 going_away
-            b: closed
+            a: close 3001 going_away, closed
+            b: close 3001 going_away, closed
     " }
 }
 
@@ -71,8 +65,7 @@ fn what_is_on_its_way_to_a_disk_is_acknowledged() {
         time +2s
         disks go
             a: published 1 7:1
-            a: close 3001 going_away
-            a: closed
+            a: close 3001 going_away, closed
     " }
 }
 
@@ -85,15 +78,12 @@ fn one_that_does_not_read() {
         a: block
         b: flood news 1..2
         drain 10000 => b: go-away 3001 return after 0 ms
-        time +1s
-            b: close 3001 going_away
-            b: closed
+        time +1s => b: close 3001 going_away, closed
         count connections => connections 1
         a: open
             a: message 1 1<0 1, 2<1 2
             a: go-away 3001 return after 6180 ms
-            a: close 3001 going_away
-            a: closed
+            a: close 3001 going_away, closed
     " }
 }
 

@@ -3,7 +3,7 @@
 //! `early A | B` offers the frames of the commands A and B beside the subprotocol; `offer X` offers
 //! X.
 
-use crate::support::{check, check_with, script};
+use crate::support::{check, script};
 use broker::settings::EntitlementSettings;
 
 #[test]
@@ -25,14 +25,12 @@ fn early_frames_obey_the_rules_of_all_frames() {
         a: connect early subscribe 1 news
             a: 101 crore.v1
             a: error connection hello_required
-            a: close 3504 hello_required
-            a: closed
+            a: close 3504 hello_required, closed
         b: connect early hello 30 | hello 30
             b: 101 crore.v1
             b: welcome ping 30s
             b: error connection hello_repeated
-            b: close 3504 hello_required
-            b: closed
+            b: close 3504 hello_required, closed
     " }
 }
 
@@ -41,9 +39,7 @@ fn what_is_not_base64url_is_refused_with_the_handshake() {
     for name in ["crore.frame.!", "crore.frame.abc=", "crore.frame.+/+/", "crore.frame.ab"] {
         check(&format!(
             "
-            a: connect early offer {name}
-                a: 400 close malformed_handshake
-                a: closed
+            a: connect early offer {name} => a: 400 close malformed_handshake, closed
             "
         ));
     }
@@ -52,11 +48,9 @@ fn what_is_not_base64url_is_refused_with_the_handshake() {
 /// The node asks for tokens: early frames wait behind HELLO, and later input waits behind them.
 #[test]
 fn early_frames_wait_for_the_decision_on_their_token() {
-    check_with(
-        |settings| {
-            settings.entitlement = Some(EntitlementSettings::default());
-        },
-        "
+    script! { |settings| {
+        settings.entitlement = Some(EntitlementSettings::default());
+    }, "
         judge stop
         a: connect early hello token anna.s:news | subscribe 1 news => a: 101 crore.v1
         a: subscribe 2 other
@@ -66,6 +60,5 @@ fn early_frames_wait_for_the_decision_on_their_token() {
             a: subscribed 1 through 7:0
             a: error subscription 2 forbidden
         count kept => kept 0
-        ",
-    );
+    " }
 }

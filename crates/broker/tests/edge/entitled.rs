@@ -71,8 +71,7 @@ fn anonymous_clients() {
         a: connect native
             a: 101 crore.v1
             a: error connection unauthorized
-            a: close 3502 unauthorized
-            a: closed
+            a: close 3502 unauthorized, closed
         count questions sessions => questions 0 sessions 0
     " }
     script! { with_a_public_part, "
@@ -127,19 +126,16 @@ fn credentials_that_do_not_hold() {
     script! { with_tokens, "
         a: session token bad
             a: error connection unauthorized
-            a: close 3502 unauthorized
-            a: closed
+            a: close 3502 unauthorized, closed
         a: session token anna.all.x:0
             a: error connection token_expired
-            a: close 3007 token_expired
-            a: closed
+            a: close 3007 token_expired, closed
         a: connect ws token bad
             a: 401 [www-authenticate: Bearer error=\"invalid_token\"] unauthorized
         revoke ben
         b: session token ben.all
             b: error connection token_revoked
-            b: close 3507 revoked
-            b: closed
+            b: close 3507 revoked, closed
         count questions credentials-refused entitlements connections kept
             questions 4 credentials-refused 4 entitlements 0 connections 1 kept 0
     " }
@@ -176,10 +172,8 @@ fn a_verdict_that_does_not_come() {
         c: hello token carl.all
         c: reset
         time +11s
-            a: close 3005 handshake_timeout
-            a: closed
-            b: 408 close request_timeout
-            b: closed
+            a: close 3005 handshake_timeout, closed
+            b: 408 close request_timeout, closed
         judge go
         count connections entitlements handshake-timeouts kept
             connections 0 entitlements 0 handshake-timeouts 2 kept 0

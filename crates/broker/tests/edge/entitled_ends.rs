@@ -1,6 +1,6 @@
 //! Ends of entitlements as scripts and transcripts: expiry, renewal, revocation.
 
-use crate::support::{check_with, script};
+use crate::support::script;
 use broker::entitlement::Permissions;
 use broker::settings::{EntitlementSettings, Settings};
 
@@ -29,9 +29,7 @@ fn a_session_ends_with_its_token() {
         a: publish 3 news hi => a: error request 3 token_expired
         a: subscribe 4 news/2 => a: error subscription 4 token_expired
         a: history 5 news => a: error request 5 token_expired
-        time +8s
-            a: close 3007 token_expired
-            a: closed
+        time +8s => a: close 3007 token_expired, closed
         count expired entitlements sessions => expired 1 entitlements 0 sessions 0
     " }
 }
@@ -113,13 +111,11 @@ fn a_renewal_waits_for_grants() {
 /// A ticket that is on its way meanwhile is of who the client is when it is issued.
 #[test]
 fn a_renewal_beside_a_ticket() {
-    check_with(
-        |settings| {
-            with_tokens(settings);
-            settings.tickets.keys = vec![broker::settings::TicketKey::new([1; 32])];
-            settings.tickets.lifetime_ms = 3_600_000;
-        },
-        "
+    script! { |settings| {
+        with_tokens(settings);
+        settings.tickets.keys = vec![broker::settings::TicketKey::new([1; 32])];
+        settings.tickets.lifetime_ms = 3_600_000;
+    }, "
         a: session token anna.all.x:100
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         homes stop
@@ -133,8 +129,7 @@ fn a_renewal_beside_a_ticket() {
         a: session kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
-        ",
-    );
+    " }
 }
 
 /// A token of another subject, an invalid one and an expired one: the session continues with the
@@ -160,20 +155,14 @@ fn revoked() {
         c: connect echo token anna.all.j:7 => c: 101
         d: connect ws token anna.all.j:7 => d: 101 crore.v1
         revoke 7
-            a: close 3507 revoked
-            a: closed
-            c: close 3507 revoked
-            c: closed
-            d: close 3507 revoked
-            d: closed
+            a: close 3507 revoked, closed
+            c: close 3507 revoked, closed
+            d: close 3507 revoked, closed
         b: publish 1 news hi => b: published 1 7:1
         a: session token anna.all.j:7
             a: error connection token_revoked
-            a: close 3507 revoked
-            a: closed
-        revoke anna
-            b: close 3507 revoked
-            b: closed
+            a: close 3507 revoked, closed
+        revoke anna => b: close 3507 revoked, closed
         count revoked entitlements => revoked 4 entitlements 0
     " }
 }
@@ -202,9 +191,7 @@ fn revoked_while_a_verdict_is_on_its_way() {
         a: session token anna.all.j:7
         judge stop
         a: renew 1 anna.all.j:8
-        revoke 7
-            a: close 3507 revoked
-            a: closed
+        revoke 7 => a: close 3507 revoked, closed
         judge go
         count entitlements renewals => entitlements 0 renewals 0
     " }
@@ -223,8 +210,7 @@ fn a_verdict_of_before_a_revocation() {
         revoke 7
         judge go
             a: welcome ping 60s
-            a: close 3507 revoked
-            a: closed
+            a: close 3507 revoked, closed
             b: welcome ping 60s
         count entitlements => entitlements 1
     " }

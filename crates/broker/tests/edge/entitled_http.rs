@@ -67,8 +67,7 @@ fn heads_wait_for_their_verdicts() {
         judge go
             a: 401 [access-control-allow-origin: https://x] [www-authenticate: Bearer error=\"invalid_token\"] unauthorized
             a: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
-            a: 403 close [www-authenticate: Bearer error=\"insufficient_scope\"] forbidden
-            a: closed
+            a: 403 close [www-authenticate: Bearer error=\"insufficient_scope\"] forbidden, closed
         count questions published => questions 2 published 1
     " }
 }
@@ -92,8 +91,7 @@ fn publishing() {
         a: POST /publish | X-API-Key: anna.p:a/#.p:b > [{\"topic\":\"a\",\"data\":1},{\"topic\":\"b/c\",\"data\":2}]
             a: 403 [www-authenticate: Bearer error=\"insufficient_scope\"] forbidden
         a: POST /publish > {\"topic\":\"public/a\",\"data\":1}
-            a: 401 close [www-authenticate: Bearer] unauthorized
-            a: closed
+            a: 401 close [www-authenticate: Bearer] unauthorized, closed
         count published => published 3
     " }
 }
@@ -143,14 +141,12 @@ fn event_streams() {
         a: GET /events?topic=a&topic=b&token=anna.s:%23.n:1
             a: 429 [retry-after: 1] too_many_subscriptions
         a: GET /events?topic=a&topic=b%2F%23&token=anna.s:a.s:b/%23
-            a: 200 close stream
-            a: retry 2000
+            a: 200 close stream, retry 2000
             a: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
             a: event crore.start {\"topic\":\"b/#\",\"complete\":true}
             a: id 7:0,-/7:
         b: GET /topics/public/a | Accept: text/event-stream
-            b: 200 close stream
-            b: retry 2000
+            b: 200 close stream, retry 2000
             b: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
         c: GET /topics/a?wait=20s => c: 401 [www-authenticate: Bearer] unauthorized
         c: GET /topics/public/a?wait=2s
@@ -164,16 +160,14 @@ fn event_streams() {
 fn streams_and_polls_end_with_their_token() {
     script! { with_tokens, "
         a: GET /topics/news | Accept: text/event-stream | X-API-Key: anna.s:news.x:60
-            a: 200 close stream
-            a: retry 2000
+            a: 200 close stream, retry 2000
             a: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
         b: GET /topics/news?wait=59s | X-API-Key: ben.s:news.x:20
         time +70s
             a: comment
             a: event crore.token_expires {\"expires_ms\":\"1060000\"}
             a: comment
-            a: comment
-            a: closed
+            a: comment, closed
             b: 401 [www-authenticate: Bearer error=\"invalid_token\"] token_expired
         count expired entitlements => expired 2 entitlements 0
     " }
@@ -185,15 +179,13 @@ fn streams_and_polls_end_with_their_token() {
 fn streams_and_polls_end_when_revoked() {
     script! { with_tokens, "
         a: GET /topics/news | Accept: text/event-stream | X-API-Key: anna.s:news
-            a: 200 close stream
-            a: retry 2000
+            a: 200 close stream, retry 2000
             a: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
         b: GET /topics/news?wait=59s | X-API-Key: anna.s:news
         c: GET /topics/news | X-API-Key: anna.h:news
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         d: GET /topics/news | Accept: text/event-stream | X-API-Key: dora.s:news
-            d: 200 close stream
-            d: retry 2000
+            d: 200 close stream, retry 2000
             d: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
         revoke anna
             a: closed

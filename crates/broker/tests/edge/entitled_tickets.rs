@@ -1,6 +1,6 @@
 //! Resume tickets of clients that are entitled, as scripts and transcripts.
 
-use crate::support::{check_with, script};
+use crate::support::script;
 use broker::entitlement::Permissions;
 use broker::settings::{EntitlementSettings, Settings, TicketKey, TicketSettings};
 
@@ -65,8 +65,7 @@ fn what_ends_a_token_ends_its_tickets() {
         time +51s
         a: session kept
             a: error connection unauthorized
-            a: close 3502 unauthorized
-            a: closed
+            a: close 3502 unauthorized, closed
         b: session token ben.all.j:8
         b: subscribe 1 news => b: subscribed 1 through 7:0
         b: ticket 9 => b: ticket 9 until 4651000 ms
@@ -74,8 +73,7 @@ fn what_ends_a_token_ends_its_tickets() {
         revoke 8
         b: session kept
             b: error connection token_revoked
-            b: close 3507 revoked
-            b: closed
+            b: close 3507 revoked, closed
         count entitlements => entitlements 0
     " }
 }
@@ -127,22 +125,19 @@ fn a_forged_ticket_entitles_to_nothing() {
         a: reset
         a: session kept flip 40
             a: error connection unauthorized
-            a: close 3502 unauthorized
-            a: closed
+            a: close 3502 unauthorized, closed
     " }
 }
 
 /// The ticket of an anonymous client is a list of topics; each needs the anonymous permissions.
 #[test]
 fn tickets_of_anonymous_clients() {
-    check_with(
-        |settings| {
-            with_tokens(settings);
-            if let Some(entitlement) = &mut settings.entitlement {
-                entitlement.anonymous.subscribe = vec!["public/#".into()];
-            }
-        },
-        "
+    script! { |settings| {
+        with_tokens(settings);
+        if let Some(entitlement) = &mut settings.entitlement {
+            entitlement.anonymous.subscribe = vec!["public/#".into()];
+        }
+    }, "
         a: session
         a: subscribe 1 public/a => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 4600000 ms
@@ -154,8 +149,7 @@ fn tickets_of_anonymous_clients() {
         a: session token ben.s:other kept
             a: welcome ping 60s resumed 1
             a: error subscription 1 forbidden
-        ",
-    );
+    " }
 }
 
 /// A drain gives tickets with who the client is in them.
@@ -166,8 +160,7 @@ fn led_away_and_back() {
         a: subscribe 1 news => a: subscribed 1 through 7:0
         drain 0
             a: go-away 3001 return after 0 ms with a ticket
-            a: close 3001 going_away
-            a: closed
+            a: close 3001 going_away, closed
         restart
         a: session kept
             a: welcome ping 60s resumed 1

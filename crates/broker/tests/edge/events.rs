@@ -1,15 +1,14 @@
 //! Event streams as scripts and transcripts: raw and in envelopes, cursors, returns, heartbeats,
 //! gaps, endings.
 
-use crate::support::{check, check_with, script};
+use crate::support::{check, script};
 
 #[test]
 fn raw() {
     script! { "
         b: session
         c: GET /topics/news | Accept: text/event-stream
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
         b: publish 0 news hi => c: event id 7:1 hi
         b: publish 0 other x
@@ -29,21 +28,18 @@ fn raw_starts() {
         b: publish 0 news kept retain
         b: flood news 2..4
         c: GET /topics/news?since=7:2 | Accept: text/html, text/event-stream;q=0.9
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start id 7:2 {\"position\":\"7:2\",\"complete\":true}
             c: event id 7:3 3
             c: event id 7:4 4
             c: event crore.caught_up {}
         d: GET /topics/news?last=1 | Accept: text/event-stream
-            d: 200 close stream
-            d: retry 2000
+            d: 200 close stream, retry 2000
             d: event crore.start id 7:3 {\"position\":\"7:3\",\"complete\":true}
             d: event id 7:4 4
             d: event crore.caught_up {}
         e: GET /topics/news?snapshot | Accept: text/event-stream
-            e: 200 close stream
-            e: retry 2000
+            e: 200 close stream, retry 2000
             e: event crore.start id 7:4 {\"position\":\"7:4\",\"complete\":true}
             e: event id 7:1 kept
             e: id 7:4
@@ -67,24 +63,20 @@ fn raw_returns() {
         time +5s
         b: flood news 3..4
         c: GET /topics/news | Accept: text/event-stream | Last-Event-ID: 7:3
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start id 7:3 {\"position\":\"7:3\",\"complete\":true}
             c: event id 7:4 4
             c: event crore.caught_up {}
         d: GET /topics/news?last-event-id=7:3 | Accept: text/event-stream | Last-Event-ID: 7:4
-            d: 200 close stream
-            d: retry 2000
+            d: 200 close stream, retry 2000
             d: event crore.start id 7:4 {\"position\":\"7:4\",\"complete\":true}
         e: GET /topics/news?lastEventId=7:3 | Accept: text/event-stream
-            e: 200 close stream
-            e: retry 2000
+            e: 200 close stream, retry 2000
             e: event crore.start id 7:3 {\"position\":\"7:3\",\"complete\":true}
             e: event id 7:4 4
             e: event crore.caught_up {}
         f: GET /topics/news | Accept: text/event-stream | Last-Event-ID: nonsense
-            f: 200 close stream
-            f: retry 2000
+            f: 200 close stream, retry 2000
             f: event crore.start {\"position\":\"7:0\",\"complete\":false}
             f: event crore.gap id 7:0 {\"gap\":{\"from\":0,\"to\":0,\"reason\":\"unknown_epoch\"}}
             f: event id 7:1 1
@@ -93,8 +85,7 @@ fn raw_returns() {
             f: event id 7:4 4
             f: event crore.caught_up {}
         g: GET /topics/news | Accept: text/event-stream | Last-Event-ID: 6:9
-            g: 200 close stream
-            g: retry 2000
+            g: 200 close stream, retry 2000
             g: event crore.start {\"position\":\"7:0\",\"complete\":false}
             g: event crore.gap id 7:0 {\"gap\":{\"from\":0,\"to\":0,\"reason\":\"unknown_epoch\"}}
             g: event id 7:1 1
@@ -103,13 +94,11 @@ fn raw_returns() {
             g: event id 7:4 4
             g: event crore.caught_up {}
         h: GET /topics/news?last-event-id= | Accept: text/event-stream
-            h: 200 close stream
-            h: retry 2000
+            h: 200 close stream, retry 2000
             h: event crore.start id 7:4 {\"position\":\"7:4\",\"complete\":true}
         time +7s
         i: GET /topics/news | Accept: text/event-stream | Last-Event-ID: 7:1
-            i: 200 close stream
-            i: retry 2000
+            i: 200 close stream, retry 2000
             i: event crore.start {\"position\":\"7:2\",\"complete\":false}
             i: event crore.gap id 7:2 {\"gap\":{\"from\":1,\"to\":2,\"reason\":\"evicted\"}}
             i: event id 7:3 3
@@ -135,13 +124,11 @@ fn gaps_come_before_ids() {
         b: flood a 1..3
         time +12s
         c: GET /topics/a | Accept: text/event-stream | Last-Event-ID: 7:1
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"position\":\"7:3\",\"complete\":false}
             c: event crore.gap id 7:3 {\"gap\":{\"from\":1,\"to\":3,\"reason\":\"evicted\"}}
         d: GET /events?topic=a&topic=b | Last-Event-ID: 7:1,3
-            d: 200 close stream
-            d: retry 2000
+            d: 200 close stream, retry 2000
             d: event crore.start {\"topic\":\"a\",\"position\":\"7:3\",\"complete\":false}
             d: event crore.gap {\"topic\":\"a\",\"gap\":{\"from\":1,\"to\":3,\"reason\":\"evicted\"}}
             d: id 7:3,3
@@ -153,8 +140,7 @@ fn gaps_come_before_ids() {
 fn heartbeats() {
     script! { "
         c: GET /topics/news | Accept: text/event-stream
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
         time +17s => c: comment
         time +16s => c: comment
@@ -166,8 +152,7 @@ fn several_topics() {
     script! { "
         b: session
         c: GET /events?topic=a&topic=b&topic=a
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":true}
             c: id 7:0,0
@@ -180,8 +165,7 @@ fn several_topics() {
         c: reset
         b: publish 0 a missed
         c: GET /events?topic=a&topic=b | Last-Event-ID: 7:1,3
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:3\",\"complete\":true}
             c: id 7:1,3
@@ -189,8 +173,7 @@ fn several_topics() {
             c: event crore.caught_up {}
         c: reset
         c: GET /events?topic=a&topic=b&last-event-id=7:1
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":false}
             c: event crore.gap {\"topic\":\"a\",\"gap\":{\"from\":0,\"to\":0,\"reason\":\"unknown_epoch\"}}
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":false}
@@ -203,8 +186,7 @@ fn several_topics() {
             c: event crore.caught_up id 7:4,4 {}
         c: reset
         c: GET /events?topic=a&topic=b&last=1
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:2\",\"complete\":true}
             c: event id 7:4,2 {\"topic\":\"a\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"missed\"}
@@ -213,8 +195,7 @@ fn several_topics() {
             c: event crore.caught_up id 7:4,4 {}
         c: reset
         c: GET /events?topic=a&topic=b&snapshot
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:4\",\"complete\":true}
             c: id 7:1,4
@@ -231,8 +212,7 @@ fn filters() {
     script! { "
         b: session
         c: GET /events?topic=x/%23&topic=a&topic=x/1
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
             c: event crore.start {\"topic\":\"x/1\",\"position\":\"7:0\",\"complete\":true}
@@ -247,8 +227,7 @@ fn filters() {
         c: reset
         b: publish 0 a missed
         c: GET /events?topic=x/%23&topic=a | Last-Event-ID: -,7:2
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"x/#\",\"complete\":false}
             c: event crore.gap {\"partition\":0,\"gap\":{\"from\":0,\"to\":0,\"reason\":\"unknown_epoch\"}}
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:2\",\"complete\":true}
@@ -274,17 +253,14 @@ fn refused_streams() {
         c: GET /events?topic=a | Last-Event-ID: {too_long} => c: 400 cursor_too_large
         "
     ));
-    check_with(
-        |settings| {
-            settings.limits.topics_max = 1;
-            settings.limits.filters_per_shard_max = 0;
-        },
-        "
+    script! { |settings| {
+        settings.limits.topics_max = 1;
+        settings.limits.filters_per_shard_max = 0;
+    }, "
         b: session
         b: publish 0 a x
         c: GET /events?topic=b&topic=a&topic=x/%23
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.error {\"topic\":\"x/#\",\"code\":\"filters_full\",\"detail\":\"the shard has reached filters_per_shard_max\"}
             c: event crore.error {\"topic\":\"b\",\"code\":\"topics_full\",\"detail\":\"the node has reached topics_max\"}
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
@@ -292,45 +268,36 @@ fn refused_streams() {
         b: publish 0 a y
             c: event id -,7:2,! {\"topic\":\"a\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"y\"}
         d: GET /topics/b | Accept: text/event-stream
-            d: 200 close stream
-            d: retry 2000
+            d: 200 close stream, retry 2000
             d: event crore.error {\"topic\":\"\",\"code\":\"topics_full\",\"detail\":\"the node has reached topics_max\"}
             d: closed
         count subscriptions connections => subscriptions 1 connections 2
         c: reset
         b: publish 0 a missed
         c: GET /events?topic=b&topic=a&topic=x/%23 | Last-Event-ID: -,7:2,!
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.error {\"topic\":\"x/#\",\"code\":\"filters_full\",\"detail\":\"the shard has reached filters_per_shard_max\"}
             c: event crore.error {\"topic\":\"b\",\"code\":\"topics_full\",\"detail\":\"the node has reached topics_max\"}
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:2\",\"complete\":true}
             c: event id -,7:3,! {\"topic\":\"a\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"missed\"}
             c: event crore.caught_up {}
-        ",
-    );
+    " }
 }
 
 #[test]
 fn drain() {
     script! { "
         c: GET /topics/a | Accept: text/event-stream
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
         d: GET /events?topic=a
-            d: 200 close stream
-            d: retry 2000
+            d: 200 close stream, retry 2000
             d: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
             d: id 7:0
         d: block
-        drain 1000
-            c: retry 1
-            c: closed
+        drain 1000 => c: retry 1, closed
         count connections sessions subscriptions => connections 1 sessions 1 subscriptions 0
-        d: open
-            d: retry 618
-            d: closed
+        d: open => d: retry 618, closed
         count connections sessions subscriptions => connections 0 sessions 0 subscriptions 0
     " }
 }

@@ -1,7 +1,7 @@
 //! Lag policies of subscriptions to filters, partition by partition: conflate, drop, disconnect; a
 //! recovery is complete under each; and the policy that a filter gets. (Topics: `policies.rs`.)
 
-use crate::support::{check_with, script};
+use crate::support::script;
 use broker::filters::FilterTrie;
 use broker::settings::{LagPolicy, RuleSettings, Settings};
 use broker::topic::Filter;
@@ -39,12 +39,10 @@ fn conflate() {
 /// A page with more topics than fit: each page says what it leaves out.
 #[test]
 fn conflate_in_pages() {
-    check_with(
-        |settings| {
-            by_rule(LagPolicy::Conflate)(settings);
-            settings.limits.page_records_max = 1;
-        },
-        "
+    script! { |settings| {
+        by_rule(LagPolicy::Conflate)(settings);
+        settings.limits.page_records_max = 1;
+    }, "
         b, a: session
         a: subscribe 1 x/#, 2 +/2 => a: subscribed 1 filter, 2 filter
         a: block
@@ -65,8 +63,7 @@ fn conflate_in_pages() {
             a: caught-up 1 partition 0 through 15
         b: flood x/2 16..16 => a: named x/2 16<15 16
         count conflated => conflated 4
-        ",
-    );
+    " }
 }
 
 /// The conflated messages overflow again: none is repeated, none is missing.
@@ -148,14 +145,12 @@ fn disconnect() {
 /// Partitions lag one by one: what waits of the others goes out in full.
 #[test]
 fn by_partition() {
-    check_with(
-        |settings| {
-            by_rule(LagPolicy::Drop)(settings);
-            settings.edges_count = 2;
-            settings.homes_count = 2;
-            settings.logs[0].partitions_count = 4;
-        },
-        "
+    script! { |settings| {
+        by_rule(LagPolicy::Drop)(settings);
+        settings.edges_count = 2;
+        settings.homes_count = 2;
+        settings.logs[0].partitions_count = 4;
+    }, "
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         a: block
@@ -167,8 +162,7 @@ fn by_partition() {
         b: flood x/1 21..21 => a: named x/1 21<20 21
         b: flood x/2 4..4 => a: named x/2 4<3 4
         count dropped pinned => dropped 1 pinned 0
-        ",
-    );
+    " }
 }
 
 /// A replay is read at the pace of the socket and lasts until it has been written; only what comes
@@ -213,13 +207,11 @@ fn a_recovery_is_complete() {
 #[test]
 fn a_gap_stays_a_gap() {
     for policy in [LagPolicy::Conflate, LagPolicy::Drop, LagPolicy::Disconnect] {
-        check_with(
-            |settings| {
-                by_rule(policy)(settings);
-                settings.logs[0].age_max_ms = 10_000;
-                settings.limits.stream_credit_bytes = 400;
-            },
-            "
+        script! { |settings| {
+            by_rule(policy)(settings);
+            settings.logs[0].age_max_ms = 10_000;
+            settings.limits.stream_credit_bytes = 400;
+        }, "
             b, a: session
             a: subscribe 1 x/# => a: subscribed 1 filter
             letters stop
@@ -233,20 +225,17 @@ fn a_gap_stays_a_gap() {
                 a: named x/1 7<6 7, 8<7 8
             b: flood x/1 9..9 => a: named x/1 9<8 9
             count conflated dropped disconnected => conflated 0 dropped 0 disconnected 0
-            ",
-        );
+        " }
     }
 }
 
 /// An evicted message may have been the newest of its topic: a gap.
 #[test]
 fn conflate_overtaken_by_eviction() {
-    check_with(
-        |settings| {
-            by_rule(LagPolicy::Conflate)(settings);
-            settings.logs[0].age_max_ms = 10_000;
-        },
-        "
+    script! { |settings| {
+        by_rule(LagPolicy::Conflate)(settings);
+        settings.logs[0].age_max_ms = 10_000;
+    }, "
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         a: block
@@ -259,8 +248,7 @@ fn conflate_overtaken_by_eviction() {
             a: named x/2 12<11 12 for 1
             a: caught-up 1 partition 0 through 12, 1 partition 0 through 9
         b: flood x/1 13..13 => a: named x/1 13<9 13
-        ",
-    );
+    " }
 }
 
 /// All filters of a stream lag together; its cursor moves with the skipped messages, and not
@@ -273,20 +261,17 @@ fn streams() {
         d: connect
         e: connect
         c: GET /events?topic=x/%2B&topic=a&policy=conflate
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"x/+\",\"complete\":true}
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
             c: id -,7:0/7:
         d: GET /events?topic=x/%2B&topic=%2B/1&policy=drop
-            d: 200 close stream
-            d: retry 2000
+            d: 200 close stream, retry 2000
             d: event crore.start {\"topic\":\"x/+\",\"complete\":true}
             d: event crore.start {\"topic\":\"+/1\",\"complete\":true}
             d: id -,-/7:
         e: GET /events?topic=x/%2B&policy=disconnect
-            e: 200 close stream
-            e: retry 2000
+            e: 200 close stream, retry 2000
             e: event crore.start {\"topic\":\"x/+\",\"complete\":true}
             e: id -/7:
         c: block
@@ -312,8 +297,7 @@ fn streams() {
             c: event id -,7:13/7:e {\"topic\":\"x/1\",\"position\":\"7:14\",\"offset\":14,\"time_ms\":1000000,\"data\":\"14\"}
             d: event id -,-/7:e {\"topic\":\"x/1\",\"position\":\"7:14\",\"offset\":14,\"time_ms\":1000000,\"data\":\"14\"}
         f: GET /events?topic=x/%2B&policy=disconnect | Last-Event-ID: -/7:
-            f: 200 close stream
-            f: retry 2000
+            f: 200 close stream, retry 2000
             f: event crore.start {\"topic\":\"x/+\",\"complete\":true}
             f: event id -/7:1 {\"topic\":\"x/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"1\"}
             f: event id -/7:3 {\"topic\":\"x/1\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"3\"}

@@ -2,7 +2,7 @@
 //! partition, lag, come back by pages, and report gaps. The client of these scripts checks that it
 //! has each message once and in order.
 
-use crate::support::{check_with, script};
+use crate::support::script;
 use broker::settings::Settings;
 
 fn small_outbox(settings: &mut Settings) {
@@ -165,12 +165,10 @@ fn trickle() {
 /// The ring moves past what a blocked connection has waiting.
 #[test]
 fn the_ring_overruns() {
-    check_with(
-        |settings| {
-            settings.limits.ring_bytes = 1;
-            settings.limits.page_bytes = 4_000;
-        },
-        "
+    script! { |settings| {
+        settings.limits.ring_bytes = 1;
+        settings.limits.page_bytes = 4_000;
+    }, "
         b, c, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         c: subscribe 1 x/# => c: subscribed 1 filter
@@ -206,19 +204,16 @@ fn the_ring_overruns() {
             a: named x/1 41<40 41
             c: named x/1 41<40 41
         count pinned => pinned 0
-        ",
-    );
+    " }
 }
 
 /// Evicted before a lagging subscription came back: the gap is announced, and the rest follows.
 #[test]
 fn overtaken_by_eviction() {
-    check_with(
-        |settings| {
-            small_outbox(settings);
-            settings.logs[0].age_max_ms = 10_000;
-        },
-        "
+    script! { |settings| {
+        small_outbox(settings);
+        settings.logs[0].age_max_ms = 10_000;
+    }, "
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         b: flood x/1 1..2 => a: named x/1 1<0 1, 2<1 2
@@ -232,8 +227,7 @@ fn overtaken_by_eviction() {
             a: named x/1 21<20 21 for 1, 22<21 22 for 1
             a: caught-up 1 partition 0 through 22, 1 partition 0 through 22
         b: flood x/1 23..23 => a: named x/1 23<22 23
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -266,8 +260,7 @@ fn a_stream_resumes() {
     script! { four_partitions, "
         b: session
         c: GET /events?topic=x/%23&topic=%2B/1&topic=y
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"y\",\"position\":\"7:0\",\"complete\":true}
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: event crore.start {\"topic\":\"+/1\",\"complete\":true}
@@ -281,8 +274,7 @@ fn a_stream_resumes() {
         b: publish 0 x/3 four
         b: publish 0 y five
         c: GET /events?topic=x/%23&topic=%2B/1&topic=y | Last-Event-ID: -,-,7:0/7:1.1..
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"y\",\"position\":\"7:0\",\"complete\":true}
             c: event id -,-,7:3/7:1.1.. {\"topic\":\"y\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"five\"}
             c: event crore.caught_up {}
@@ -302,8 +294,7 @@ fn a_stream_lags() {
     script! { small_outbox, "
         b: session
         c: GET /events?topic=x/%23&topic=y
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: event crore.start {\"topic\":\"y\",\"position\":\"7:0\",\"complete\":true}
             c: id -,7:0/7:
@@ -342,8 +333,7 @@ fn a_stream_whose_log_cannot_be_read() {
         c: connect
         reads fail
         c: GET /events?topic=x/%23&topic=%2B/1&topic=z | Last-Event-ID: -,-,7:0/7:...
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"z\",\"position\":\"7:0\",\"complete\":true}
             c: id -,-,7:0/7:~4
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
@@ -353,8 +343,7 @@ fn a_stream_whose_log_cannot_be_read() {
         count subscriptions filters => subscriptions 0 filters 0
         reads go
         c: GET /events?topic=x/%23&topic=%2B/1&topic=z | Last-Event-ID: -,-,7:0/7:...
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"z\",\"position\":\"7:0\",\"complete\":true}
             c: id -,-,7:0/7:~4
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
@@ -368,19 +357,16 @@ fn a_stream_whose_log_cannot_be_read() {
 /// carries all cursors.
 #[test]
 fn a_stream_that_ends_behind_a_full_socket() {
-    check_with(
-        |settings| {
-            four_partitions(settings);
-            settings.limits.ring_bytes = 1;
-            settings.limits.page_bytes = 1;
-            settings.limits.outbox_len_max = 4;
-        },
-        "
+    script! { |settings| {
+        four_partitions(settings);
+        settings.limits.ring_bytes = 1;
+        settings.limits.page_bytes = 1;
+        settings.limits.outbox_len_max = 4;
+    }, "
         b, a: session
         a: subscribe 1 z => a: subscribed 1 through 7:0
         c: GET /events?topic=x/%23
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: id -/7:~4
         c: block
@@ -396,16 +382,14 @@ fn a_stream_that_ends_behind_a_full_socket() {
         c: open
             c: event crore.error {\"topic\":\"x/#\",\"code\":\"log_unavailable\",\"detail\":\"the log cannot take publications now\"}
             c: closed
-        ",
-    );
+    " }
 }
 
 #[test]
 fn streams_that_are_too_wide() {
     script! { "
         c: GET /events?topic=a/%23&topic=b
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"a/#\",\"complete\":true}
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":true}
             c: id -,7:0/7:

@@ -44,9 +44,7 @@ fn the_root_tells_what_this_port_is() {
     script! { "
         c: GET /
             c: 200 [content-type: text/plain; charset=utf-8] 673 bytes to s says otherwise.|Documents: https://github.com/crore/crore|
-        c: POST / > x
-            c: 405 close [allow: GET, OPTIONS] method_not_allowed
-            c: closed
+        c: POST / > x => c: 405 close [allow: GET, OPTIONS] method_not_allowed, closed
     " }
 }
 
@@ -91,20 +89,17 @@ fn the_envelope() {
 /// Part of a batch may be refused by its home; the others stand.
 #[test]
 fn a_batch_in_part() {
-    check_with(
-        |settings| {
-            settings.limits.topics_max = 1;
-            settings.limits.message_bytes_max = 100;
-        },
-        "
+    script! { |settings| {
+        settings.limits.topics_max = 1;
+        settings.limits.message_bytes_max = 100;
+    }, "
         c: POST /publish > [{\"topic\":\"a\",\"data\":1},{\"topic\":\"b\",\"data\":2}]
             c: 200 {\"results\":[{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":1,\"duplicate\":false},{\"topic\":\"b\",\"error\":{\"code\":\"topics_full\",\"status\":503,\"temporary\":true,\"detail\":\"the node has reached topics_max\"}}]}
         c: POST /publish > {\"topic\":\"b\",\"data\":2} => c: 503 [retry-after: 1] topics_full
         c: POST /topics/b > x => c: 503 [retry-after: 1] topics_full
         c: POST /publish > {\"topic\":\"a\",\"data\":\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
             c: 413 message_too_large
-        ",
-    );
+    " }
 }
 
 /// Answers come in the order of the requests, whatever each of them waits for.
@@ -151,9 +146,7 @@ fn half_close() {
         c: POST /topics/a > x
         c: end
         count connections => connections 1
-        homes go
-            c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
-            c: closed
+        homes go => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}, closed
         count connections => connections 0
         c: GET /topics/a?wait=10s
         c: end
@@ -221,26 +214,20 @@ fn keep_alive() {
         time +30s => c: closed
         c: connect
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 5\\r\\n\\r\\nx
-        time +30s
-            c: 408 close request_timeout
-            c: closed
+        time +30s => c: 408 close request_timeout, closed
         c: connect
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 5\\r\\n\\r\\n1
         time +10s
         c: raw 2
         time +9s
         c: raw 3
-        time +10s
-            c: 408 close request_timeout
-            c: closed
+        time +10s => c: 408 close request_timeout, closed
         c: GET /topics/b
             c: 200 {\"topic\":\"b\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         c: raw GET /topi
         time +15s
         c: raw cs/
-        time +15s
-            c: 408 close request_timeout
-            c: closed
+        time +15s => c: 408 close request_timeout, closed
         c: GET /nowhere => c: 404 not_found
         c: block
         c: GET /nowhere
@@ -257,31 +244,23 @@ fn expectations() {
             c: 100
         c: raw x => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         c: raw POST /topics/a HTTP/1.0\\r\\nContent-Length: 1\\r\\nExpect: 100-continue\\r\\n\\r\\n
-        c: raw x
-            c: 200 close {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}
-            c: closed
+        c: raw x => c: 200 close {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}, closed
         c: connect
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 101\\r\\nExpect: 100-continue\\r\\n\\r\\n
-            c: 413 close message_too_large
-            c: closed
+            c: 413 close message_too_large, closed
         c: connect
         c: raw POST /topics/a+ HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 10\\r\\nExpect: 100-continue\\r\\n\\r\\n
-            c: 400 close malformed_topic
-            c: closed
-        c: POST /topics/a | Expect: money > x
-            c: 417 close unsupported_expectation
-            c: closed
+            c: 400 close malformed_topic, closed
+        c: POST /topics/a | Expect: money > x => c: 417 close unsupported_expectation, closed
     " }
 }
 
 #[test]
 fn refusals() {
-    check_with(
-        |settings| {
-            settings.limits.message_bytes_max = 100;
-            settings.limits.head_bytes_max = 10_000;
-        },
-        "
+    script! { |settings| {
+        settings.limits.message_bytes_max = 100;
+        settings.limits.head_bytes_max = 10_000;
+    }, "
         c: GET /index.html => c: 404 not_found
         c: GET /connection/websocket => c: 404 not_found
         c: GET /topics/ => c: 400 topic_required
@@ -297,54 +276,33 @@ fn refusals() {
         c: PUT /publish => c: 405 [allow: POST, OPTIONS] method_not_allowed
         c: POST /events => c: 405 [allow: GET, OPTIONS] method_not_allowed
         c: GET /publish => c: 405 [allow: POST, OPTIONS] method_not_allowed
-        c: GET /topics/a > body
-            c: 400 close malformed_request
-            c: closed
-        c: POST /nowhere > body
-            c: 404 close not_found
-            c: closed
-        c: POST /topics/a > x*101
-            c: 413 close message_too_large
-            c: closed
-        c: POST /topics/a >> x*90|x*20
-            c: 413 close message_too_large
-            c: closed
+        c: GET /topics/a > body => c: 400 close malformed_request, closed
+        c: POST /nowhere > body => c: 404 close not_found, closed
+        c: POST /topics/a > x*101 => c: 413 close message_too_large, closed
+        c: POST /topics/a >> x*90|x*20 => c: 413 close message_too_large, closed
         c: connect
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\nzz\\r\\n
-            c: 400 close malformed_request
-            c: closed
+            c: 400 close malformed_request, closed
         c: connect
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nTransfer-Encoding: gzip\\r\\n\\r\\n
-            c: 400 close malformed_request
-            c: closed
+            c: 400 close malformed_request, closed
         c: connect
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nTransfer-Encoding: gzip, chunked\\r\\n\\r\\n
-            c: 501 close unsupported_transfer_coding
-            c: closed
+            c: 501 close unsupported_transfer_coding, closed
         c: connect
-        c: raw GET / HTTP/1.1\\r\\n\\r\\n
-            c: 400 close malformed_request
-            c: closed
+        c: raw GET / HTTP/1.1\\r\\n\\r\\n => c: 400 close malformed_request, closed
         c: connect
-        c: raw GET / HTTP/2.0\\r\\nHost: h\\r\\n\\r\\n
-            c: 505 close unsupported_http_version
-            c: closed
+        c: raw GET / HTTP/2.0\\r\\nHost: h\\r\\n\\r\\n => c: 505 close unsupported_http_version, closed
         c: connect
-        c: raw nonsense\\r\\n\\r\\n
-            c: 400 close malformed_request
-            c: closed
+        c: raw nonsense\\r\\n\\r\\n => c: 400 close malformed_request, closed
         c: connect
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 1\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n
-            c: 400 close malformed_request
-            c: closed
-        c: GET /topics/a | X: x*10000
-            c: 431 close header_too_large
-            c: closed
+            c: 400 close malformed_request, closed
+        c: GET /topics/a | X: x*10000 => c: 431 close header_too_large, closed
         c: GET /topics?topic=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
             c: 200 {\"topic\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         count connections => connections 1
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -352,9 +310,7 @@ fn a_target_that_is_too_long() {
     let target = "x".repeat(9_000);
     check(&format!(
         "
-        c: GET /{target}
-            c: 414 close uri_too_long
-            c: closed
+        c: GET /{target} => c: 414 close uri_too_long, closed
         "
     ));
 }
@@ -373,21 +329,14 @@ fn head() {
 #[test]
 fn refused_upgrades() {
     script! { "
-        c1: GET /crore
-            c1: 426 upgrade, close upgrade_required
-            c1: closed
-        c2: POST /crore > x
-            c2: 405 [allow: GET] close method_not_allowed
-            c2: closed
+        c1: GET /crore => c1: 426 upgrade, close upgrade_required, closed
+        c2: POST /crore > x => c2: 405 [allow: GET] close method_not_allowed, closed
         c3: GET /crore | Upgrade: websocket | Connection: Upgrade | Sec-WebSocket-Version: 13 | Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==
-            c3: 400 close subprotocol_required
-            c3: closed
+            c3: 400 close subprotocol_required, closed
         c4: GET /echo | Upgrade: websocket | Connection: Upgrade | Sec-WebSocket-Version: 12 | Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==
-            c4: 426 upgrade, close unsupported_websocket_version
-            c4: closed
+            c4: 426 upgrade, close unsupported_websocket_version, closed
         c5: GET /echo | Upgrade: websocket | Connection: Upgrade | Sec-WebSocket-Version: 13 | Sec-WebSocket-Key: AAAA
-            c5: 400 close malformed_handshake
-            c5: closed
+            c5: 400 close malformed_handshake, closed
         c6: GET /echo | Origin: http://evil | Upgrade: websocket | Connection: Upgrade | Sec-WebSocket-Version: 13 | Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==
             c6: 403 origin_forbidden
         count connections sessions => connections 1 sessions 0

@@ -98,25 +98,16 @@ fn echo() {
         a: control ping between => a: control pong between
         a: bytes 8083 00000000 646566 => a: text abcdef
         a: text x*100 => a: text 100 bytes
-        a: fragments text x*60|x*41
-            a: close 1009 message over the limit of 100 bytes
-            a: closed
+        a: fragments text x*60|x*41 => a: close 1009 message over the limit of 100 bytes, closed
         a: connect echo => a: 101
-        a: text x*101
-            a: close 1009 payload of 101 bytes over the limit of 100
-            a: closed
+        a: text x*101 => a: close 1009 payload of 101 bytes over the limit of 100, closed
         a: connect echo => a: 101
         a: bytes 0183 00000000 616263 8183 00000000 646566
-            a: close 1002 new message inside a fragmented one
-            a: closed
+            a: close 1002 new message inside a fragmented one, closed
         a: connect echo => a: 101
-        a: fragments text hex:c3|a
-            a: close 1007 text is not UTF-8
-            a: closed
+        a: fragments text hex:c3|a => a: close 1007 text is not UTF-8, closed
         a: connect echo => a: 101
-        a: close 4321 bye
-            a: close 4321
-            a: closed
+        a: close 4321 bye => a: close 4321, closed
         a: connect echo => a: 101
         a: bytes 0183 00000000 616263
         a: reset
@@ -140,22 +131,14 @@ fn drain() {
             d: closed
             e: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
             e: closed
-        homes go
-            f: 200 close {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
-            f: closed
-        g: raw y
-            g: 200 close {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}
-            g: closed
+        homes go => f: 200 close {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}, closed
+        g: raw y => g: 200 close {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}, closed
         time +11s
         h: GET /topics/a
             h: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":2,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"x\"},{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"xy\"}],\"more\":false,\"cursor\":\"7:2\"}
             h: closed
-        i: connect native
-            i: 503 close [retry-after: 1] shutting_down
-            i: closed
-        j: GET /events?topic=a
-            j: 503 close [retry-after: 1] shutting_down
-            j: closed
+        i: connect native => i: 503 close [retry-after: 1] shutting_down, closed
+        j: GET /events?topic=a => j: 503 close [retry-after: 1] shutting_down, closed
         k: GET /topics/a?wait=10s
             k: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":2,\"messages\":[],\"more\":false,\"cursor\":\"7:2\"}
             k: closed

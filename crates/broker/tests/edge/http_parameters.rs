@@ -1,6 +1,6 @@
 //! Parameters of HTTP requests, and their refusals, as scripts and transcripts.
 
-use crate::support::{check_with, script};
+use crate::support::script;
 
 /// A route refuses unknown parameters, and those that come twice.
 #[test]
@@ -14,16 +14,10 @@ fn unknown_parameters() {
         c: GET /topics?topic=a&topic=b => c: 400 malformed_parameter
         c: GET /topics?topic=a&limit=1&data=text
             c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
-        c: POST /topics/a?reverse > x
-            c: 400 close unknown_parameter
-            c: closed
+        c: POST /topics/a?reverse > x => c: 400 close unknown_parameter, closed
         c: POST /topics/a?retain=1 > x => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
-        c: POST /topics?topic=a&retained=1 > x
-            c: 400 close unknown_parameter
-            c: closed
-        c: POST /publish?topic=a > {\"topic\":\"a\",\"data\":1}
-            c: 400 close unknown_parameter
-            c: closed
+        c: POST /topics?topic=a&retained=1 > x => c: 400 close unknown_parameter, closed
+        c: POST /publish?topic=a > {\"topic\":\"a\",\"data\":1} => c: 400 close unknown_parameter, closed
         c: POST /publish?token=x > {\"topic\":\"a\",\"data\":1}
             c: 200 {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}
         c: GET /events?topic=a&start=first => c: 400 unknown_parameter
@@ -52,14 +46,12 @@ fn starts_of_streams() {
         c: GET /events?topic=demo/a&since=7:0&last=1 => c: 400 malformed_parameter
         c: GET /events?topic=demo/%23&since=7:0 | Last-Event-ID: -/7:0 => c: 400 unsupported_start
         d: GET /events?topic=demo/a&since=7:0
-            d: 200 close stream
-            d: retry 2000
+            d: 200 close stream, retry 2000
             d: event crore.start {\"topic\":\"demo/a\",\"position\":\"7:0\",\"complete\":true}
             d: event id 7:1 {\"topic\":\"demo/a\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
             d: event crore.caught_up id 7:2 {}
         e: GET /events?topic=demo/a&topic=demo/b&last=1
-            e: 200 close stream
-            e: retry 2000
+            e: 200 close stream, retry 2000
             e: event crore.start {\"topic\":\"demo/a\",\"position\":\"7:0\",\"complete\":true}
             e: event crore.start {\"topic\":\"demo/b\",\"position\":\"7:0\",\"complete\":true}
             e: event id 7:1,0 {\"topic\":\"demo/a\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
@@ -67,8 +59,7 @@ fn starts_of_streams() {
             e: event id 7:2,2 {\"topic\":\"demo/b\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"two\"}
             e: event crore.caught_up {}
         f: GET /events?topic=demo/a&since=7:1 | Last-Event-ID: 7:0
-            f: 200 close stream
-            f: retry 2000
+            f: 200 close stream, retry 2000
             f: event crore.start {\"topic\":\"demo/a\",\"position\":\"7:0\",\"complete\":true}
             f: event id 7:1 {\"topic\":\"demo/a\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
             f: event crore.caught_up id 7:2 {}
@@ -81,8 +72,7 @@ fn spoilt_filters() {
     script! { "
         c: GET /events?topic= => c: 400 malformed_filter
         c: GET /events?topic=demo/&topic=demo/+&topic=demo/x&topic=/
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"demo/\",\"position\":\"7:0\",\"complete\":true,\"hint\":\"this topic ends in an empty level; the wildcard # is written %23 in a URL\"}
             c: event crore.start {\"topic\":\"demo/ \",\"position\":\"7:0\",\"complete\":true,\"hint\":\"a level of this topic is a space; the wildcard + is written %2B in a URL\"}
             c: event crore.start {\"topic\":\"demo/x\",\"position\":\"7:0\",\"complete\":true}
@@ -94,13 +84,11 @@ fn spoilt_filters() {
 /// The retained message as the body of an answer.
 #[test]
 fn retained() {
-    check_with(
-        |settings| {
-            settings.homes_count = 2;
-            settings.edges_count = 2;
-            settings.logs[0].partitions_count = 2;
-        },
-        "
+    script! { |settings| {
+        settings.homes_count = 2;
+        settings.edges_count = 2;
+        settings.logs[0].partitions_count = 2;
+    }, "
         c: GET /retained/t => c: 404 not_found
         c: POST /topics/t > first => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         c: GET /retained/t => c: 404 not_found
@@ -125,8 +113,7 @@ fn retained() {
         c: GET /retained/t?limit=1 => c: 400 unknown_parameter
         c: GET /retained => c: 400 topic_required
         c: GET /retained/a%23 => c: 400 malformed_topic
-        ",
-    );
+    " }
 }
 
 /// Payloads of JSON as the values that they are, where it is asked for and true.
@@ -135,8 +122,7 @@ fn data_as_json() {
     script! { "
         c: connect
         s: GET /events?topic=%23&data=json
-            s: 200 close stream
-            s: retry 2000
+            s: 200 close stream, retry 2000
             s: event crore.start {\"topic\":\"#\",\"complete\":true}
             s: id -/7:
         p: GET /topics/t?wait=30s&data=json
@@ -173,8 +159,7 @@ fn data_as_json() {
 fn repeated_tags() {
     script! { "
         s: GET /events?topic=t
-            s: 200 close stream
-            s: retry 2000
+            s: 200 close stream, retry 2000
             s: event crore.start {\"topic\":\"t\",\"position\":\"7:0\",\"complete\":true}
             s: id 7:0
         b: session

@@ -25,12 +25,10 @@ fn an_envelope_is_refused_at_its_head() {
         large reads
         a: connect
         a: raw POST /publish HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 2000000\\r\\n\\r\\n
-            a: 401 close [www-authenticate: Bearer] unauthorized
-            a: closed
+            a: 401 close [www-authenticate: Bearer] unauthorized, closed
         b: connect
         b: raw POST /publish HTTP/1.1\\r\\nHost: h\\r\\nAuthorization: Bearer anna.s:a\\r\\nContent-Length: 2000000\\r\\n\\r\\n
-            b: 403 close [www-authenticate: Bearer error=\"insufficient_scope\"] forbidden
-            b: closed
+            b: 403 close [www-authenticate: Bearer error=\"insufficient_scope\"] forbidden, closed
         c: connect
         c: raw POST /publish HTTP/1.1\\r\\nHost: h\\r\\nAuthorization: Bearer anna.p:a\\r\\nContent-Length: 25\\r\\n\\r\\n{\"topic\":\"a\",
         count connections kept forbidden => connections 1 kept 26 forbidden 2
@@ -47,12 +45,10 @@ fn without_a_credential_input_is_short() {
         large reads
         a: connect
         a: raw POST /topics/public/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 32769\\r\\n\\r\\n
-            a: 413 close message_too_large
-            a: closed
+            a: 413 close message_too_large, closed
         b: connect
         b: raw POST /publish HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 32769\\r\\n\\r\\n
-            b: 413 close message_too_large
-            b: closed
+            b: 413 close message_too_large, closed
         c: POST /topics/public/a > x*32768 => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         c: POST /topics/b | Authorization: Bearer anna.p:b > x*40000
             c: 200 {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}
@@ -60,8 +56,7 @@ fn without_a_credential_input_is_short() {
         d: publish 1 public/a x*24576 => d: published 1 7:3
         d: publish 2 public/a x*24577 => d: error request 2 message_too_large limit 24576
         d: publish 3 public/a x*32768
-            d: close 1009 payload of 32780 bytes over the limit of 32768
-            d: closed
+            d: close 1009 payload of 32780 bytes over the limit of 32768, closed
         e: session token anna.p:b
         e: publish 1 b x*40000 => e: published 1 7:4
     " }
@@ -70,42 +65,33 @@ fn without_a_credential_input_is_short() {
 /// A client sends at most 32 KiB before HELLO, also without tokens, also compressed.
 #[test]
 fn before_hello_input_is_short() {
-    check_with(
-        |settings| {
-            settings.compression = Some(CompressionSettings {
-                bytes_min: 64,
-                level: 1,
-            });
-        },
-        "
+    script! { |settings| {
+        settings.compression = Some(CompressionSettings {
+            bytes_min: 64,
+            level: 1,
+        });
+    }, "
         large reads
         a: connect ws => a: 101 crore.v1
         a: bytes 82fe 8001 00000000
-            a: close 1009 payload of 32769 bytes over the limit of 32768
-            a: closed
+            a: close 1009 payload of 32769 bytes over the limit of 32768, closed
         b: connect ws => b: 101 crore.v1
         b: bytes 02fe 8000 00000000 00*32768
-        b: bytes 8081 00000000 00
-            b: close 1009 message over the limit of 32768 bytes
-            b: closed
+        b: bytes 8081 00000000 00 => b: close 1009 message over the limit of 32768 bytes, closed
         c: connect packed-ws
             c: 101 crore.v1 [sec-websocket-extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover]
         c: packed publish 0 news a*40000
-            c: close 1009 message inflates to more than 32768 bytes
-            c: closed
-        ",
-    );
+            c: close 1009 message inflates to more than 32768 bytes, closed
+    " }
 }
 
 /// Input that stops, or drips, ends within twice the timeout; faster input may continue.
 #[test]
 fn unfinished_input_goes_on_or_ends() {
-    check_with(
-        |settings| {
-            settings.limits.unfinished_input_timeout_ms = 4_000;
-            settings.limits.ping_interval_s = 0;
-        },
-        "
+    script! { |settings| {
+        settings.limits.unfinished_input_timeout_ms = 4_000;
+        settings.limits.ping_interval_s = 0;
+    }, "
         large reads
         a: connect native
             a: 101 crore.v1
@@ -135,34 +121,25 @@ fn unfinished_input_goes_on_or_ends() {
         b: bytes 0082 00000000 6161
         c: bytes 61*5000
         time +3s
-            a: close 3010 input_timeout
-            a: closed
-            b: close 3010 input_timeout
-            b: closed
-            d: 408 close request_timeout
-            d: closed
-            e: 408 close request_timeout
-            e: closed
+            a: close 3010 input_timeout, closed
+            b: close 3010 input_timeout, closed
+            d: 408 close request_timeout, closed
+            e: 408 close request_timeout, closed
         count input-timeouts connections => input-timeouts 4 connections 2
         c: bytes 61*5000
         time +4s
-        time +8s
-            c: close 3010 input_timeout
-            c: closed
+        time +8s => c: close 3010 input_timeout, closed
         count input-timeouts connections kept => input-timeouts 5 connections 1 kept 0
-        ",
-    );
+    " }
 }
 
 /// A client that always has a frame under way and completes one now and then does nothing wrong.
 #[test]
 fn a_whole_frame_begins_the_time_anew() {
-    check_with(
-        |settings| {
-            settings.limits.unfinished_input_timeout_ms = 4_000;
-            settings.limits.ping_interval_s = 0;
-        },
-        "
+    script! { |settings| {
+        settings.limits.unfinished_input_timeout_ms = 4_000;
+        settings.limits.ping_interval_s = 0;
+    }, "
         large reads
         b: connect echo => b: 101
         b: bytes 8182 00000000 61
@@ -174,19 +151,16 @@ fn a_whole_frame_begins_the_time_anew() {
         b: bytes 63 => b: text cc
         time +30s
         count input-timeouts connections kept => input-timeouts 0 connections 1 kept 0
-        ",
-    );
+    " }
 }
 
 /// A connection that the node does not read cannot go on.
 #[test]
 fn time_stands_still_while_the_node_does_not_read() {
-    check_with(
-        |settings| {
-            settings.limits.unfinished_input_timeout_ms = 2_000;
-            settings.limits.requests_inflight_max = 1;
-        },
-        "
+    script! { |settings| {
+        settings.limits.unfinished_input_timeout_ms = 2_000;
+        settings.limits.requests_inflight_max = 1;
+    }, "
         large reads
         a: session
         homes stop
@@ -195,11 +169,8 @@ fn time_stands_still_while_the_node_does_not_read() {
         time +20s
         count input-timeouts connections => input-timeouts 0 connections 1
         homes go => a: published 1 7:1
-        time +10s
-            a: close 3010 input_timeout
-            a: closed
-        ",
-    );
+        time +10s => a: close 3010 input_timeout, closed
+    " }
 }
 
 /// If all buffers together are too large, the largest is closed, not the one that happens to grow;
@@ -220,8 +191,7 @@ fn the_largest_holder_ends_first() {
         count kept input-closed => kept 4804 input-closed 1
         d: bytes 61*7608
             d: error connection unsupported_frame
-            d: close 3505 unsupported_frame
-            d: closed
+            d: close 3505 unsupported_frame, closed
         c: bytes 8082 00000000 6161 => c: text aaaa
         count kept input-closed connections => kept 2 input-closed 1 connections 2
     " }
@@ -230,12 +200,10 @@ fn the_largest_holder_ends_first() {
 /// Hoarders without a token go before those with one as soon as they have more than their part.
 #[test]
 fn without_a_credential_connections_end_first() {
-    check_with(
-        |settings| {
-            with_tokens(settings);
-            settings.limits.pinned_bytes_max = 40_000;
-        },
-        "
+    script! { |settings| {
+        with_tokens(settings);
+        settings.limits.pinned_bytes_max = 40_000;
+    }, "
         large reads
         a: connect
         a: raw POST /topics/b HTTP/1.1\\r\\nHost: h\\r\\nAuthorization: Bearer anna.p:b\\r\\nContent-Length: 30000\\r\\n\\r\\n
@@ -247,8 +215,7 @@ fn without_a_credential_connections_end_first() {
         c: bytes 82fe 7000 00000000 61*2492 => b: reset
         count kept input-closed => kept 35000 input-closed 1
         a: bytes 61*15000 => a: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
-        ",
-    );
+    " }
 }
 
 /// A request is bounded by the bytes that it appends, not by those that it sends.

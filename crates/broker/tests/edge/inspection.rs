@@ -1,6 +1,6 @@
 //! Operators' queries and commands.
 
-use crate::support::{check, check_with, script};
+use crate::support::{check, script};
 use broker::settings::{PublishSettings, Publishers, RuleSettings};
 
 #[test]
@@ -114,12 +114,10 @@ fn operators_end_connections() {
         c: connect
         operator disconnect a
             disconnected true
-            a: close 4500 application_disconnect
-            a: closed
+            a: close 4500 application_disconnect, closed
         operator disconnect b return
             disconnected true
-            b: close 4000 application_reconnect
-            b: closed
+            b: close 4000 application_reconnect, closed
         operator disconnect c
             disconnected true
             c: reset
@@ -147,28 +145,26 @@ fn a_connection_that_takes_nothing_is_seen_and_ended() {
 /// rule allows.
 #[test]
 fn what_operators_publish_keeps_to_the_rules() {
-    check_with(
-        |settings| {
-            let rule = |filter: &str, publishers, may_retain| RuleSettings {
-                filter: filter.into(),
-                message_bytes_max: 4,
-                publishing: Some(Box::new(PublishSettings {
-                    publishers,
-                    may_retain,
-                    ..PublishSettings::default()
-                })),
-                ..RuleSettings::default()
-            };
-            for (filter, publishers, may_retain) in
-                [("node/#", Publishers::Nobody, true), ("keys/#", Publishers::ApiKeys, false)]
-            {
-                let number = settings.rules.len() as u16;
-                settings.rules.push(rule(filter, publishers, may_retain));
-                let filter = broker::topic::Filter::parse(filter).unwrap();
-                settings.rule_filters.insert(filter, number);
-            }
-        },
-        "
+    script! { |settings| {
+        let rule = |filter: &str, publishers, may_retain| RuleSettings {
+            filter: filter.into(),
+            message_bytes_max: 4,
+            publishing: Some(Box::new(PublishSettings {
+                publishers,
+                may_retain,
+                ..PublishSettings::default()
+            })),
+            ..RuleSettings::default()
+        };
+        for (filter, publishers, may_retain) in
+            [("node/#", Publishers::Nobody, true), ("keys/#", Publishers::ApiKeys, false)]
+        {
+            let number = settings.rules.len() as u16;
+            settings.rules.push(rule(filter, publishers, may_retain));
+            let filter = broker::topic::Filter::parse(filter).unwrap();
+            settings.rule_filters.insert(filter, number);
+        }
+    }, "
         operator publish node/a hi => refused forbidden
         operator publish $sys/clients/connected hi => refused forbidden
         operator publish keys/a hi => published 1
@@ -176,8 +172,7 @@ fn what_operators_publish_keeps_to_the_rules() {
         operator publish keys/a hello => refused message_too_large
         operator publish a/+ hi => refused malformed_topic
         operator history a/+ => refused malformed_topic
-        ",
-    );
+    " }
 }
 
 /// Operators' requests to a home without room are refused, and wait nowhere.

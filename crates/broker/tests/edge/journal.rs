@@ -1,6 +1,6 @@
 //! Entries of an edge about its clients, for the access log and the audit log.
 
-use crate::support::{check_with, script};
+use crate::support::script;
 use broker::entitlement::Permissions;
 use broker::settings::{EntitlementSettings, Settings, TicketKey, TicketSettings};
 
@@ -24,9 +24,7 @@ fn with_audit(settings: &mut Settings) {
 fn nothing_is_told_unless_it_is_asked_for() {
     script! { "
         a: session
-        a: close 1000
-            a: close 1000
-            a: closed
+        a: close 1000 => a: close 1000, closed
         journal
     " }
 }
@@ -37,9 +35,7 @@ fn sessions_come_and_go() {
     script! { with_access, "
         a: session
         time +2s
-        a: close 1000
-            a: close 1000
-            a: closed
+        a: close 1000 => a: close 1000, closed
         journal
             requested http 127.0.0.1:0 nobody GET /crore 101
             connected native 127.0.0.1:0 nobody
@@ -90,12 +86,10 @@ fn refused_origins() {
 /// Beyond the rate there is a count, which comes when the second is over.
 #[test]
 fn a_storm_is_a_count() {
-    check_with(
-        |settings| {
-            with_access(settings);
-            settings.journal.access_rate_max = 2;
-        },
-        "
+    script! { |settings| {
+        with_access(settings);
+        settings.journal.access_rate_max = 2;
+    }, "
         c: DELETE /topics/a => c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
         c: DELETE /topics/b => c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
         c: DELETE /topics/c => c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
@@ -107,8 +101,7 @@ fn a_storm_is_a_count() {
         journal => left out 2 0
         c: DELETE /topics/e => c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
         journal => requested http 127.0.0.1:0 nobody DELETE /topics/e 405
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -121,9 +114,7 @@ fn decisions_say_who_what_and_why_not() {
             decided native 127.0.0.1:0 anna authenticate  granted
             decided native 127.0.0.1:0 anna subscribe news granted
             decided native 127.0.0.1:0 anna publish news forbidden
-        revoke anna
-            a: close 3507 revoked
-            a: closed
+        revoke anna => a: close 3507 revoked, closed
         journal => decided native 127.0.0.1:0 anna go_on  token_revoked
         b: GET /topics/news?token=bad
             b: 401 [www-authenticate: Bearer error=\"invalid_token\"] unauthorized
@@ -135,16 +126,14 @@ fn decisions_say_who_what_and_why_not() {
 /// as anonymous.
 #[test]
 fn each_client_is_told_when_it_has_shown_who_it_is() {
-    check_with(
-        |settings| {
-            with_audit(settings);
-            settings.tickets = TicketSettings {
-                keys: vec![TicketKey::new([1; 32])],
-                lifetime_ms: 3_600_000,
-                not_before_ms: 0,
-            };
-        },
-        "
+    script! { |settings| {
+        with_audit(settings);
+        settings.tickets = TicketSettings {
+            keys: vec![TicketKey::new([1; 32])],
+            lifetime_ms: 3_600_000,
+            not_before_ms: 0,
+        };
+    }, "
         a: session token anna.s:news.h:news
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 4600000 ms
@@ -164,12 +153,10 @@ fn each_client_is_told_when_it_has_shown_who_it_is() {
             a: subscribed 1 through 7:0 continued
         c: session 30
             c: error connection unauthorized
-            c: close 3502 unauthorized
-            c: closed
+            c: close 3502 unauthorized, closed
         journal
             decided native 127.0.0.1:0 anna authenticate  granted
             decided native 127.0.0.1:0 anna subscribe news granted
             decided native 127.0.0.1:0 nobody authenticate  unauthorized
-        ",
-    );
+    " }
 }

@@ -1,6 +1,6 @@
 //! The line protocol as scripts and transcripts: what a further protocol gets from the edge.
 
-use crate::support::{check_with, script};
+use crate::support::script;
 
 #[test]
 fn subscribe_and_publish() {
@@ -33,12 +33,10 @@ fn resume() {
 /// The outbox overflows while the socket is full: the log brings the dropped messages.
 #[test]
 fn lag() {
-    check_with(
-        |settings| {
-            settings.limits.outbox_len_max = 4;
-            settings.limits.page_records_max = 3;
-        },
-        "
+    script! { |settings| {
+        settings.limits.outbox_len_max = 4;
+        settings.limits.page_records_max = 3;
+    }, "
         b: session
         c: GET /line => c: 101
         c: raw sub news\\n => c: subscribed news 7:0
@@ -49,8 +47,7 @@ fn lag() {
             c: message news 7:1 1, 7:2 2, 7:3 3, 7:4 4, 7:5 5, 7:6 6, 7:7 7, 7:8 8
             c: caught-up news 7:8
         b: publish 0 news 9 => c: message news 7:9 9
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -59,8 +56,6 @@ fn refusals() {
         c: GET /line => c: 101
         c: raw sub a/#\\nhello\\npub a/# x\\n
             c: error malformed_request, malformed_request, malformed_topic
-        drain 1000
-            c: return 0
-            c: closed
+        drain 1000 => c: return 0, closed
     " }
 }

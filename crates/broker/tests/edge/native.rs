@@ -3,7 +3,7 @@
 //! `3<1 hi` is a message: offset, `prev`, payload; `!` marks a retained one. `LOST` and `AGAIN`
 //! would be what the proof of the protocol says.
 
-use crate::support::{check_with, script};
+use crate::support::script;
 
 #[test]
 fn live() {
@@ -43,13 +43,11 @@ fn pipelining_before_welcome() {
         a: connect ws => a: 101 crore.v1
         a: ping 1
             a: error connection hello_required
-            a: close 3504 hello_required
-            a: closed
+            a: close 3504 hello_required, closed
         b: session 30 => b: welcome ping 30s
         b: hello 30
             b: error connection hello_repeated
-            b: close 3504 hello_required
-            b: closed
+            b: close 3504 hello_required, closed
         c: session
         homes stop
         c: subscribe 1 a, 2 b since 6:0, 3 c last 2
@@ -258,9 +256,7 @@ fn unsubscribing_and_aliases() {
             a: caught-up 7 through 4
         b: publish 0 a 5 => a: message 8 5<1 5
         count subscriptions indexes => subscriptions 2 indexes 2
-        a: close 1000
-            a: close 1000
-            a: closed
+        a: close 1000 => a: close 1000, closed
         count subscriptions indexes connections => subscriptions 0 indexes 0 connections 1
     " }
 }
@@ -290,14 +286,12 @@ fn unsubscribing_before_the_grant() {
 
 #[test]
 fn refused_subscriptions() {
-    check_with(
-        |settings| {
-            settings.limits.subscriptions_per_session_max = 3;
-            settings.limits.topics_max = 2;
-            settings.limits.filters_per_shard_max = 1;
-            settings.limits.filter_levels_max = 4;
-        },
-        "
+    script! { |settings| {
+        settings.limits.subscriptions_per_session_max = 3;
+        settings.limits.topics_max = 2;
+        settings.limits.filters_per_shard_max = 1;
+        settings.limits.filter_levels_max = 4;
+    }, "
         a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: subscribe 1 other => a: error subscription 1 already_subscribed
@@ -323,8 +317,7 @@ fn refused_subscriptions() {
         b: publish 2 fourth x => b: published 2 7:2
         b: subscribe 1 fifth => b: error subscription 1 topics_full
         b: history 3 fifth => b: history 3 head 2 []
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -355,13 +348,11 @@ fn filters() {
 /// A filter is live when every home has accepted it; messages of all homes come with their names.
 #[test]
 fn filters_of_several_homes() {
-    check_with(
-        |settings| {
-            settings.edges_count = 2;
-            settings.homes_count = 2;
-            settings.logs[0].partitions_count = 4;
-        },
-        "
+    script! { |settings| {
+        settings.edges_count = 2;
+        settings.homes_count = 2;
+        settings.logs[0].partitions_count = 4;
+    }, "
         a: session on 1
         b: session on 0
         c: session on 1
@@ -394,8 +385,7 @@ fn filters_of_several_homes() {
         b: publish 6 x/1 six => b: published 6 7:3
         b: publish 7 x/3 seven => b: published 7 7:4
         count subscriptions filters indexes => subscriptions 0 filters 0 indexes 0
-        ",
-    );
+    " }
 }
 
 #[test]

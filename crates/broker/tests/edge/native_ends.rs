@@ -1,16 +1,14 @@
 //! Native sessions as scripts and transcripts: history, refusals, liveness, endings. See
 //! `edge_native` for how to read them.
 
-use crate::support::{check, check_with, script};
+use crate::support::{check, script};
 
 #[test]
 fn history() {
-    check_with(
-        |settings| {
-            settings.limits.page_records_max = 3;
-            settings.rules[0].history_messages_max = 6;
-        },
-        "
+    script! { |settings| {
+        settings.limits.page_records_max = 3;
+        settings.rules[0].history_messages_max = 6;
+    }, "
         a: session
         a: history 1 news => a: history 1 head 0 []
         a: publish 0 news kept retain
@@ -31,19 +29,16 @@ fn history() {
         a: history 12 news max 1 => a: history 12 head 8 [2<1 2] more
         a: history 13 none since 7:1 => a: history 13 head 8 []
         a: history 14 a/+ => a: error request 14 malformed_topic
-        ",
-    );
+    " }
 }
 
 #[test]
 fn refused_publications() {
-    check_with(
-        |settings| {
-            settings.limits.message_bytes_max = 100;
-            settings.limits.topics_max = 2;
-            settings.logs[0].retained_bytes_max = 200;
-        },
-        "
+    script! { |settings| {
+        settings.limits.message_bytes_max = 100;
+        settings.limits.topics_max = 2;
+        settings.logs[0].retained_bytes_max = 200;
+    }, "
         a: session
         a: publish 1 news x*100 => a: published 1 7:1
         a: publish 2 news x*101 => a: error request 2 message_too_large limit 100
@@ -57,8 +52,7 @@ fn refused_publications() {
         a: publish 0 news y
         a: publish 8 b empty retain => a: published 8 7:5
         a: publish 9 news x*90 retain => a: published 9 7:6
-        ",
-    );
+    " }
 }
 
 /// Understood and refused by name; the connection stays.
@@ -88,8 +82,7 @@ fn signs_of_life() {
         c: control pong hi
         time +20s
             c: ping 1005
-            c: close 3004 ping_timeout
-            c: closed
+            c: close 3004 ping_timeout, closed
         b: pong 1
         time +20s
         a: pong 1
@@ -99,9 +92,7 @@ fn signs_of_life() {
         time +50s
             a: ping 1100
             b: ping 1110
-        time +20s
-            b: close 3004 ping_timeout
-            b: closed
+        time +20s => b: close 3004 ping_timeout, closed
         count pings ping-timeouts connections => pings 4 ping-timeouts 2 connections 1
     " }
 }
@@ -129,14 +120,10 @@ fn pings_are_spread() {
             c: ping 1078
             d: ping 1079
         time +80s
-            a: close 3004 ping_timeout
-            a: closed
-            b: close 3004 ping_timeout
-            b: closed
-            c: close 3004 ping_timeout
-            c: closed
-            d: close 3004 ping_timeout
-            d: closed
+            a: close 3004 ping_timeout, closed
+            b: close 3004 ping_timeout, closed
+            c: close 3004 ping_timeout, closed
+            d: close 3004 ping_timeout, closed
         time +5s
         count pings ping-timeouts connections => pings 4 ping-timeouts 4 connections 0
     " }
@@ -167,17 +154,12 @@ fn handshake_timeout() {
         time +9s
         f: connect ws => f: 101 crore.v1
         time +2s
-            a: 408 close request_timeout
-            a: closed
-            b: close 3005 handshake_timeout
-            b: closed
-            c: 408 close request_timeout
-            c: closed
+            a: 408 close request_timeout, closed
+            b: close 3005 handshake_timeout, closed
+            c: 408 close request_timeout, closed
         count handshake-timeouts connections => handshake-timeouts 3 connections 3
         time +7s
-        time +2s
-            f: close 3005 handshake_timeout
-            f: closed
+        time +2s => f: close 3005 handshake_timeout, closed
     " }
 }
 
@@ -185,45 +167,25 @@ fn handshake_timeout() {
 fn close_codes() {
     script! { |settings| settings.limits.frame_bytes_max = 1_000, "
         a: session
-        a: close 1000 bye
-            a: close 1000
-            a: closed
+        a: close 1000 bye => a: close 1000, closed
         a: session
-        a: close
-            a: close
-            a: closed
+        a: close => a: close, closed
         a: session
-        a: text hello
-            a: close 1003 native frames are binary messages
-            a: closed
+        a: text hello => a: close 1003 native frames are binary messages, closed
         a: session
-        a: binary x*1001
-            a: close 1009 payload of 1001 bytes over the limit of 1000
-            a: closed
+        a: binary x*1001 => a: close 1009 payload of 1001 bytes over the limit of 1000, closed
         a: session
-        a: bytes c1 80 01020304
-            a: close 1002 reserved bits 0x40 set
-            a: closed
+        a: bytes c1 80 01020304 => a: close 1002 reserved bits 0x40 set, closed
         a: session
-        a: bytes 82 01 00
-            a: close 1002 frame from a client is not masked
-            a: closed
+        a: bytes 82 01 00 => a: close 1002 frame from a client is not masked, closed
         a: session
-        a: bytes 80 80 01020304
-            a: close 1002 continuation frame without a message
-            a: closed
+        a: bytes 80 80 01020304 => a: close 1002 continuation frame without a message, closed
         a: session
-        a: bytes 88 81 01020304 00
-            a: close 1002 close payload of one byte
-            a: closed
+        a: bytes 88 81 01020304 00 => a: close 1002 close payload of one byte, closed
         a: session
-        a: bytes 88 83 00000000 03e8ff
-            a: close 1007 close reason is not UTF-8
-            a: closed
+        a: bytes 88 83 00000000 03e8ff => a: close 1007 close reason is not UTF-8, closed
         a: session
-        a: bytes 81 81 00000000 ff
-            a: close 1007 text is not UTF-8
-            a: closed
+        a: bytes 81 81 00000000 ff => a: close 1007 text is not UTF-8, closed
         a: session
         a: end => a: closed
         a: connect ws => a: 101 crore.v1
@@ -238,45 +200,37 @@ fn malformed_frames() {
         a0: session
         a0: frame
             a0: error connection malformed_frame
-            a0: close 3500 protocol_error
-            a0: closed
+            a0: close 3500 protocol_error, closed
         a1: session
         a1: frame 04
             a1: error connection malformed_frame
-            a1: close 3500 protocol_error
-            a1: closed
+            a1: close 3500 protocol_error, closed
         a2: session
         a2: frame 0c 00
             a2: error connection unsupported_frame
-            a2: close 3505 unsupported_frame
-            a2: closed
+            a2: close 3505 unsupported_frame, closed
         a3: session
         a3: frame 07 01 07
             a3: error connection unsupported_option
-            a3: close 3506 unsupported_option
-            a3: closed
+            a3: close 3506 unsupported_option, closed
         a4: session
         a4: frame 07 00 8700
             a4: error connection malformed_varint
-            a4: close 3500 protocol_error
-            a4: closed
+            a4: close 3500 protocol_error, closed
         a5: session
         a5: frame 07 00 07 00
             a5: error connection malformed_frame
-            a5: close 3500 protocol_error
-            a5: closed
+            a5: close 3500 protocol_error, closed
         a6: session
         a6: frame 02 00 01 01 00 01 ff 00
             a6: error connection malformed_utf8
-            a6: close 3500 protocol_error
-            a6: closed
+            a6: close 3500 protocol_error, closed
         a7: session
         a7: frame 02 00 01 01 00 00 00 => a7: error subscription 1 malformed_topic
         a8: session
         a8: frame 02 00 02 01 40 01 61 00  02 00 01 62 00
             a8: error connection unsupported_option
-            a8: close 3506 unsupported_option
-            a8: closed
+            a8: close 3506 unsupported_option, closed
         a9: session
         a9: frame 02 00 02 03 80 01 63 00 01 07 01 04 04 80 01 64 00 01 09 00
             a9: error subscription 3 unsupported_option, subscription 4 unsupported_option
@@ -286,38 +240,31 @@ fn malformed_frames() {
         a11: session
         a11: frame 04 00 09 8002
             a11: error connection malformed_frame
-            a11: close 3500 protocol_error
-            a11: closed
+            a11: close 3500 protocol_error, closed
         a12: session
         a12: frame 05 04 01 01 61 00 00
             a12: error connection unsupported_option
-            a12: close 3506 unsupported_option
-            a12: closed
+            a12: close 3506 unsupported_option, closed
         a13: session
         a13: frame 06 00 01 8080808010
             a13: error connection malformed_frame
-            a13: close 3500 protocol_error
-            a13: closed
+            a13: close 3500 protocol_error, closed
         a14: session
         a14: frame 81 00
             a14: error connection unsupported_frame
-            a14: close 3505 unsupported_frame
-            a14: closed
+            a14: close 3505 unsupported_frame, closed
         b0: connect ws => b0: 101 crore.v1
         b0: frame 01 00 02 00
             b0: error connection unsupported_version
-            b0: close 3501 unsupported_version
-            b0: closed
+            b0: close 3501 unsupported_version, closed
         b1: connect ws => b1: 101 crore.v1
         b1: frame 01 80 01 00 01 65 00
             b1: error connection unsupported_option
-            b1: close 3506 unsupported_option
-            b1: closed
+            b1: close 3506 unsupported_option, closed
         b2: connect ws => b2: 101 crore.v1
         b2: frame 01 00 01
             b2: error connection malformed_frame
-            b2: close 3500 protocol_error
-            b2: closed
+            b2: close 3500 protocol_error, closed
         b3: connect ws => b3: 101 crore.v1
         b3: frame 01 80 01 00 01 02 01 61 => b3: welcome ping 60s
         count connections => connections 4
@@ -330,13 +277,11 @@ fn behind_the_end() {
     script! { "
         a: session
         a: bytes 8184 00000000 74657874 8283 00000000 070007
-            a: close 1003 native frames are binary messages
-            a: closed
+            a: close 1003 native frames are binary messages, closed
         a: connect ws => a: 101 crore.v1
         a: bytes 8283 00000000 070007 8284 00000000 01000100
             a: error connection hello_required
-            a: close 3504 hello_required
-            a: closed
+            a: close 3504 hello_required, closed
     " }
 }
 
@@ -355,20 +300,14 @@ fn go_away() {
         a: block
         drain 100000
             b: go-away 3001 return after 61803 ms
-            c: close 3000 shutdown
-            c: closed
-            d: close 3000 shutdown
-            d: closed
+            c: close 3000 shutdown, closed
+            d: close 3000 shutdown, closed
             e: closed
         a: open => a: go-away 3001 return after 0 ms
-        f: connect native
-            f: 503 close [retry-after: 1] shutting_down
-            f: closed
+        f: connect native => f: 503 close [retry-after: 1] shutting_down, closed
         time +1s
-            a: close 3001 going_away
-            a: closed
-            b: close 3001 going_away
-            b: closed
+            a: close 3001 going_away, closed
+            b: close 3001 going_away, closed
         count connections => connections 0
     " }
 }

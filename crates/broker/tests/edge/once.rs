@@ -1,6 +1,6 @@
 //! Publishing once, as scripts and transcripts of whole nodes.
 
-use crate::support::{check_with, script};
+use crate::support::script;
 
 /// A header's key belongs to its topic, with quotes as the standard has it or without.
 #[test]
@@ -70,15 +70,11 @@ fn epochs_over_http() {
 #[test]
 fn malformed_headers() {
     script! { r#"
-        c: POST /topics/a | Idempotency-Key: "k > hi
-            c: 400 close malformed_parameter
-            c: closed
+        c: POST /topics/a | Idempotency-Key: "k > hi => c: 400 close malformed_parameter, closed
         d: POST /topics/a | Idempotency-Key: a | Idempotency-Key: b > hi
-            d: 400 close malformed_parameter
-            d: closed
+            d: 400 close malformed_parameter, closed
         e: POST /publish | Crore-Expected-Epoch: seven > {"topic":"a","data":1}
-            e: 400 close malformed_parameter
-            e: closed
+            e: 400 close malformed_parameter, closed
     "# }
 }
 
@@ -171,12 +167,10 @@ fn fencing_over_edges() {
 /// one is out of order.
 #[test]
 fn order_under_pressure() {
-    check_with(
-        |settings| {
-            settings.limits.requests_inflight_max = 3;
-            settings.limits.turn_frames_max = 2;
-        },
-        "
+    script! { |settings| {
+        settings.limits.requests_inflight_max = 3;
+        settings.limits.turn_frames_max = 2;
+    }, "
         a: session
         homes stop
         a: flood news 1..200 producer p
@@ -184,6 +178,5 @@ fn order_under_pressure() {
         count duplicates out-of-order published => duplicates 0 out-of-order 0 published 200
         a: flood news 1..200 producer p
         count duplicates out-of-order published => duplicates 200 out-of-order 0 published 200
-        ",
-    );
+    " }
 }

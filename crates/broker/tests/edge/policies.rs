@@ -1,7 +1,7 @@
 //! Lag policies of subscriptions: conflate, drop, disconnect; a recovery is complete under each.
 //! (`slow.rs` has the default, replay.)
 
-use crate::support::{check_with, script};
+use crate::support::script;
 use broker::settings::{LagPolicy, Settings};
 
 fn by_rule(policy: LagPolicy) -> impl Fn(&mut Settings) {
@@ -153,13 +153,11 @@ fn a_recovery_is_complete() {
 #[test]
 fn a_gap_stays_a_gap() {
     for policy in [LagPolicy::Conflate, LagPolicy::Drop, LagPolicy::Disconnect] {
-        check_with(
-            |settings| {
-                by_rule(policy)(settings);
-                settings.logs[0].age_max_ms = 10_000;
-                settings.limits.stream_credit_bytes = 400;
-            },
-            "
+        script! { |settings| {
+            by_rule(policy)(settings);
+            settings.logs[0].age_max_ms = 10_000;
+            settings.limits.stream_credit_bytes = 400;
+        }, "
             b, a: session
             a: subscribe 1 news => a: subscribed 1 through 7:0
             letters stop
@@ -174,20 +172,17 @@ fn a_gap_stays_a_gap() {
                 a: message 1 8<7 8
             b: flood news 9..9 => a: message 1 9<8 9
             count conflated dropped disconnected => conflated 0 dropped 0 disconnected 0
-            ",
-        );
+        " }
     }
 }
 
 /// The newest message itself has been evicted: nothing can be brought, and that is a gap.
 #[test]
 fn conflate_overtaken_by_eviction() {
-    check_with(
-        |settings| {
-            by_rule(LagPolicy::Conflate)(settings);
-            settings.logs[0].age_max_ms = 10_000;
-        },
-        "
+    script! { |settings| {
+        by_rule(LagPolicy::Conflate)(settings);
+        settings.logs[0].age_max_ms = 10_000;
+    }, "
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: block
@@ -197,8 +192,7 @@ fn conflate_overtaken_by_eviction() {
             a: gap 1 0..20 Evicted
             a: caught-up 1 through 20
         b: flood news 21..21 => a: message 1 21<20 21
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -209,16 +203,13 @@ fn raw_streams() {
         d: connect
         e: connect
         c: GET /topics/news?policy=conflate | Accept: text/event-stream
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
         d: GET /topics/news?policy=drop | Accept: text/event-stream
-            d: 200 close stream
-            d: retry 2000
+            d: 200 close stream, retry 2000
             d: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
         e: GET /topics/news?policy=disconnect | Accept: text/event-stream
-            e: 200 close stream
-            e: retry 2000
+            e: 200 close stream, retry 2000
             e: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
         c: block
         d: block
@@ -245,8 +236,7 @@ fn raw_streams() {
             c: event id 7:21 21
             d: event id 7:21 21
         f: GET /topics/news?policy=disconnect | Accept: text/event-stream | Last-Event-ID: 7:19
-            f: 200 close stream
-            f: retry 2000
+            f: 200 close stream, retry 2000
             f: event crore.start id 7:19 {\"position\":\"7:19\",\"complete\":true}
             f: event id 7:20 20
             f: event id 7:21 21
@@ -262,14 +252,12 @@ fn composite_streams() {
         c: connect
         d: connect
         c: GET /events?topic=a&topic=b&policy=conflate
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":true}
             c: id 7:0,0
         d: GET /events?topic=a&topic=b&policy=disconnect
-            d: 200 close stream
-            d: retry 2000
+            d: 200 close stream, retry 2000
             d: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
             d: event crore.start {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":true}
             d: id 7:0,0

@@ -1,7 +1,7 @@
 //! Positions sent to filters now and then, as scripts and transcripts: their cursors stay young
 //! where others keep the partitions busy, and never pass an unsent message.
 
-use crate::support::{check_with, script};
+use crate::support::script;
 use broker::settings::Settings;
 
 /// Segments of some messages, which go when they are 80 seconds old.
@@ -18,8 +18,7 @@ fn cursors_do_not_age() {
         a: subscribe 1 x/#, 2 +, 3 z => a: subscribed 1 filter, 2 filter, 3 through 7:0
         b: flood y 1..8 => a: named y 1<0 1, 2<1 2, 3<2 3, 4<3 4, 5<4 5, 6<5 6, 7<6 7, 8<7 8
         c: GET /events?topic=x/%23&topic=x/%2B&topic=z
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: event crore.start {\"topic\":\"x/+\",\"complete\":true}
             c: event crore.start {\"topic\":\"z\",\"position\":\"7:8\",\"complete\":true}
@@ -83,8 +82,7 @@ fn cursors_do_not_age() {
             a: gap 2 partition 0 9..14 Evicted
             a: caught-up 2 partition 0 through 18
         c: GET /events?topic=x/%23&topic=x/%2B&topic=z | Last-Event-ID: -,-,7:18/7:i
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: event crore.start {\"topic\":\"x/+\",\"complete\":true}
             c: id -,-,7:18/7:i
@@ -96,18 +94,15 @@ fn cursors_do_not_age() {
 /// messages are read again first.
 #[test]
 fn nobody_is_told_too_much() {
-    check_with(
-        |settings| {
-            short_lived(settings);
-            settings.limits.outbox_len_max = 4;
-            settings.limits.page_records_max = 2;
-        },
-        "
+    script! { |settings| {
+        short_lived(settings);
+        settings.limits.outbox_len_max = 4;
+        settings.limits.page_records_max = 2;
+    }, "
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         c: GET /events?topic=x/%23
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: id -/7:
         a: block
@@ -145,21 +140,18 @@ fn nobody_is_told_too_much() {
             a: caught-up 1 partition 0 through 39
             c: id -/7:13
         count lagging => lagging 2
-        ",
-    );
+    " }
 }
 
 /// A subscription that waits for a home's answer gets the position after it.
 #[test]
 fn answers_on_their_way() {
-    check_with(
-        |settings| {
-            short_lived(settings);
-            settings.edges_count = 2;
-            settings.homes_count = 2;
-            settings.logs[0].partitions_count = 2;
-        },
-        "
+    script! { |settings| {
+        short_lived(settings);
+        settings.edges_count = 2;
+        settings.homes_count = 2;
+        settings.logs[0].partitions_count = 2;
+    }, "
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         b: flood x/2 1..2 => a: named x/2 1<0 1, 2<1 2
@@ -173,6 +165,5 @@ fn answers_on_their_way() {
             a: subscribed 2 filter
             a: caught-up 2 partition 0 through 11, 1 partition 0 through 11
         time +3s => a: caught-up 1 partition 1 through 2, 2 partition 1 through 2
-        ",
-    );
+    " }
 }

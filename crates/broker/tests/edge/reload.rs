@@ -218,9 +218,7 @@ fn limits_hold_from_the_next_frame_on() {
         a: publish 4 z abc
             a: published 4 7:2
             a: message 3 2<0 abc
-        c: POST /topics/x > abcdef
-            c: 413 close message_too_large
-            c: closed
+        c: POST /topics/x > abcdef => c: 413 close message_too_large, closed
         reload 0
         a: subscribe 4 v => a: subscribed 4 through 7:2
         ",

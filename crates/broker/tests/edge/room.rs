@@ -35,9 +35,7 @@ fn who_waits_for_room_is_not_late() {
         a: publish 2 t two
         b: connect native
         c: connect
-        time +25s
-            c: 408 close request_timeout
-            c: closed
+        time +25s => c: 408 close request_timeout, closed
         count handshake-timeouts => handshake-timeouts 1
         homes go
             a: published 1 7:1, 2 7:2

@@ -127,12 +127,10 @@ fn credit_does_not_hold_who_lags() {
 /// The ring moves past what a blocked connection has waiting.
 #[test]
 fn the_ring_overruns() {
-    check_with(
-        |settings| {
-            settings.limits.ring_bytes = 1;
-            settings.limits.page_bytes = 4_000;
-        },
-        "
+    script! { |settings| {
+        settings.limits.ring_bytes = 1;
+        settings.limits.page_bytes = 4_000;
+    }, "
         b, c, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         c: subscribe 1 news => c: subscribed 1 through 7:0
@@ -146,19 +144,16 @@ fn the_ring_overruns() {
             a: message 1 101<100 101
             c: message 1 101<100 101
         count lagging pinned => lagging 1 pinned 0
-        ",
-    );
+    " }
 }
 
 /// Bodies that are not copied into the ring are bounded as well.
 #[test]
 fn large_messages() {
-    check_with(
-        |settings| {
-            settings.limits.ring_bytes = 1;
-            settings.limits.page_bytes = 30_000;
-        },
-        "
+    script! { |settings| {
+        settings.limits.ring_bytes = 1;
+        settings.limits.page_bytes = 30_000;
+    }, "
         b, a: session
         a: subscribe 1 news, 2 x/# => a: subscribed 1 through 7:0, 2 filter
         b: publish 0 news x*100000 => a: message 1 1<0 100000 bytes
@@ -174,19 +169,16 @@ fn large_messages() {
             a: named x/1 37<36 20003 bytes, 38<37 20003 bytes, 39<38 20003 bytes, 40<39 20003 bytes
         b: publish 0 x/1 last => a: named x/1 41<40 last
         count pinned slow => pinned 0 slow 0
-        ",
-    );
+    " }
 }
 
 /// Evicted before a lagging subscription came back: the gap is announced, and the rest follows.
 #[test]
 fn overtaken_by_eviction() {
-    check_with(
-        |settings| {
-            small_outbox(settings);
-            settings.logs[0].age_max_ms = 10_000;
-        },
-        "
+    script! { |settings| {
+        small_outbox(settings);
+        settings.logs[0].age_max_ms = 10_000;
+    }, "
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         b: flood news 1..2 => a: message 1 1<0 1, 2<1 2
@@ -200,8 +192,7 @@ fn overtaken_by_eviction() {
             a: message 1 21<20 21, 22<21 22
             a: caught-up 1 through 22
         b: flood news 23..23 => a: message 1 23<22 23
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -241,8 +232,7 @@ fn raw_streams_lag() {
     script! { small_outbox, "
         b: session
         c: GET /topics/news | Accept: text/event-stream
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
         c: block
         b: flood news 1..12
@@ -273,8 +263,7 @@ fn composite_streams_lag() {
     script! { small_outbox, "
         b: session
         c: GET /events?topic=a&topic=b
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":true}
             c: id 7:0,0
@@ -305,20 +294,17 @@ fn composite_streams_lag() {
 /// The start of one topic is sent after events of another were dropped.
 #[test]
 fn a_late_start_in_a_composite_stream() {
-    check_with(
-        |settings| {
-            small_outbox(settings);
-            settings.edges_count = 2;
-            settings.homes_count = 2;
-            settings.logs[0].partitions_count = 4;
-        },
-        "
+    script! { |settings| {
+        small_outbox(settings);
+        settings.edges_count = 2;
+        settings.homes_count = 2;
+        settings.logs[0].partitions_count = 4;
+    }, "
         b: session
         c: connect
         homes stop 1
         c: GET /events?topic=x/1&topic=x/2&topic=x/3 | Last-Event-ID: 7:0,0,0
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"x/1\",\"position\":\"7:0\",\"complete\":true}
             c: id 7:0,0,0
         c: block
@@ -349,27 +335,23 @@ fn a_late_start_in_a_composite_stream() {
             c: event id 7:11,4,4 {\"topic\":\"x/1\",\"position\":\"7:11\",\"offset\":11,\"time_ms\":1000000,\"data\":\"12\"}
         b: flood x/2 12..12
             c: event id 7:11,5,4 {\"topic\":\"x/2\",\"position\":\"7:5\",\"offset\":5,\"time_ms\":1000000,\"data\":\"12\"}
-        ",
-    );
+    " }
 }
 
 /// A frame that settles one topic makes room for itself: messages of another are dropped, and their
 /// cursor must not pass them.
 #[test]
 fn a_mark_that_costs_others_their_place() {
-    check_with(
-        |settings| {
-            settings.edges_count = 2;
-            settings.homes_count = 2;
-            settings.logs[0].partitions_count = 4;
-            (settings.limits.ring_bytes, settings.limits.page_bytes) = (1, 1); // a ring of 32 KiB
-        },
-        "
+    script! { |settings| {
+        settings.edges_count = 2;
+        settings.homes_count = 2;
+        settings.logs[0].partitions_count = 4;
+        (settings.limits.ring_bytes, settings.limits.page_bytes) = (1, 1); // a ring of 32 KiB
+    }, "
         b: session
         homes stop 1
         c: GET /events?topic=x/1&topic=x/2 | Last-Event-ID: 7:0,0
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"x/1\",\"position\":\"7:0\",\"complete\":true}
             c: id 7:0,0
         c: block
@@ -387,8 +369,7 @@ fn a_mark_that_costs_others_their_place() {
             c: event id 7:4,0 6571 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
             c: event id 7:5,0 6314 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
             c: event crore.caught_up {}
-        ",
-    );
+    " }
 }
 
 /// A message for a filter makes room for itself: earlier ones go, the log brings it again, and
@@ -400,8 +381,7 @@ fn a_filters_message_that_costs_its_own_their_place() {
         "
         b: session
         c: GET /events?topic=a&topic=x/%23
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:0\",\"complete\":true}
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: id 7:0,-/7:

@@ -1,6 +1,6 @@
 //! Event streams of several filters where some are refused, as scripts and transcripts.
 
-use crate::support::{check_with, script};
+use crate::support::script;
 
 /// A filter that is refused takes nothing from the others; the cursor says that it has no place,
 /// and when it is served again, what it may have missed is a gap.
@@ -12,8 +12,7 @@ fn one_of_two_is_refused_at_once() {
         b: publish 0 b/1 one => b: named b/1 1<0 one
         b: publish 0 a/1 two
         c: GET /events?topic=a/%23&topic=b/%23 | Last-Event-ID: -,-/7:0
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.error {\"topic\":\"a/#\",\"code\":\"filters_full\",\"detail\":\"the shard has reached filters_per_shard_max\"}
             c: event crore.start {\"topic\":\"b/#\",\"complete\":true}
             c: event id !,-/7:1 {\"topic\":\"b/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
@@ -26,8 +25,7 @@ fn one_of_two_is_refused_at_once() {
         b: publish 0 b/1 four => b: named b/1 4<3 four
         b: publish 0 a/1 five
         c: GET /events?topic=a/%23&topic=b/%23 | Last-Event-ID: !,-/7:3
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"a/#\",\"complete\":false}
             c: event crore.start {\"topic\":\"b/#\",\"complete\":true}
             c: event crore.gap {\"topic\":\"a/#\",\"partition\":0,\"gap\":{\"from\":0,\"to\":3,\"reason\":\"unknown_epoch\"}}
@@ -42,29 +40,25 @@ fn one_of_two_is_refused_at_once() {
 /// One home refuses the filter for want of room.
 #[test]
 fn one_of_two_is_refused_by_a_home() {
-    check_with(
-        |settings| {
-            settings.edges_count = 2;
-            settings.homes_count = 2;
-            settings.logs[0].partitions_count = 2;
-            settings.limits.filters_per_shard_max = 2;
-        },
-        "
+    script! { |settings| {
+        settings.edges_count = 2;
+        settings.homes_count = 2;
+        settings.logs[0].partitions_count = 2;
+        settings.limits.filters_per_shard_max = 2;
+    }, "
         a: session on 1
         a: subscribe 1 b/#, 2 z/# => a: subscribed 1 filter, 2 filter
         b: session
         b: publish 0 b/1 one => a: named b/1 1<0 one
         b: publish 0 b/2 two => a: named b/2 1<0 two
         c: GET /events?topic=a/%23&topic=b/%23 | Last-Event-ID: -,-/7:.
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.error {\"topic\":\"a/#\",\"code\":\"filters_full\",\"detail\":\"the shard has reached filters_per_shard_max\"}
             c: event crore.start {\"topic\":\"b/#\",\"complete\":true}
             c: event id !,-/7:1. {\"topic\":\"b/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
             c: event id !,-/7:1.1 {\"topic\":\"b/2\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"two\"}
             c: event crore.caught_up {}
-        ",
-    );
+    " }
 }
 
 /// With all filters refused the others go on, and their cursor is one.
@@ -74,8 +68,7 @@ fn all_filters_are_refused() {
         b: session
         b: subscribe 1 z/# => b: subscribed 1 filter
         c: GET /events?topic=a/%23&topic=y
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.error {\"topic\":\"a/#\",\"code\":\"filters_full\",\"detail\":\"the shard has reached filters_per_shard_max\"}
             c: event crore.start {\"topic\":\"y\",\"position\":\"7:0\",\"complete\":true}
             c: id !,7:0
@@ -85,8 +78,7 @@ fn all_filters_are_refused() {
         b: publish 0 a/1 two
         b: unsubscribe 1 => b: unsubscribed 1 0
         c: GET /events?topic=a/%23&topic=y | Last-Event-ID: !,7:1
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"a/#\",\"complete\":false}
             c: event crore.gap {\"topic\":\"a/#\",\"partition\":0,\"gap\":{\"from\":0,\"to\":2,\"reason\":\"unknown_epoch\"}}
             c: id -,7:1/7:2
@@ -100,30 +92,25 @@ fn all_filters_are_refused() {
 /// it came with.
 #[test]
 fn a_replay_without_room() {
-    check_with(
-        |settings| {
-            settings.logs[0].partitions_count = 4;
-            settings.limits.outbox_bytes_max = 64;
-        },
-        "
+    script! { |settings| {
+        settings.logs[0].partitions_count = 4;
+        settings.limits.outbox_bytes_max = 64;
+    }, "
         b: session
         b: publish 0 x/1 one
         b: publish 0 x/2 two
         c: GET /events?topic=x/%23&topic=%2B/1&topic=y | Last-Event-ID: -,-,7:0/7:...
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.error {\"topic\":\"+/1\",\"code\":\"overloaded\",\"detail\":\"the node is overloaded; try again later\"}
             c: closed
         count subscriptions filters => subscriptions 0 filters 0
         c: GET /events?topic=x/%23&topic=%2B/1&topic=y | Last-Event-ID: -,-,7:0/7:1...
-            c: 200 close stream
-            c: retry 2000
+            c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: event crore.start {\"topic\":\"+/1\",\"complete\":true}
             c: id -,-,7:0/7:1...
             c: event crore.start {\"topic\":\"y\",\"position\":\"7:0\",\"complete\":true}
             c: event id -,-,7:0/7:1.1.. {\"topic\":\"x/2\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"two\"}
             c: event crore.caught_up {}
-        ",
-    );
+    " }
 }

@@ -1,6 +1,6 @@
 //! `$sys/...`: who may do what there, and what the node publishes.
 
-use crate::support::{check_with, script};
+use crate::support::script;
 use broker::entitlement::Permissions;
 use broker::settings::{EntitlementSettings, Settings};
 
@@ -25,32 +25,27 @@ fn nobody_publishes_there_and_an_open_node_shows_nothing() {
         a: history 6 $sys/a => a: error request 6 forbidden
         c: GET /topics/$sys/a => c: 403 forbidden
         c: GET /events?topic=$sys/%23 => c: 403 forbidden
-        c: POST /topics/$sys/a > hi
-            c: 403 close forbidden
-            c: closed
+        c: POST /topics/$sys/a > hi => c: 403 close forbidden, closed
     " }
 }
 
 #[test]
 fn a_token_must_name_it() {
-    check_with(
-        |settings| {
-            with_events(settings);
-            settings.entitlement = Some(EntitlementSettings {
-                users_are_counted: false,
-                anonymous: Permissions::default(),
-                notice_before_s: 60,
-            });
-        },
-        "
+    script! { |settings| {
+        with_events(settings);
+        settings.entitlement = Some(EntitlementSettings {
+            users_are_counted: false,
+            anonymous: Permissions::default(),
+            notice_before_s: 60,
+        });
+    }, "
         a: session token anna.s:#.p:#.p:$sys/#
         a: subscribe 1 $sys/clients/connected => a: error subscription 1 forbidden
         a: subscribe 2 $sys/# => a: error subscription 2 forbidden
         a: publish 3 $sys/a hi => a: error request 3 forbidden
         b: session token ben.s:$sys/clients/#
         b: subscribe 1 $sys/topics/occupied => b: error subscription 1 forbidden
-        ",
-    );
+    " }
 }
 
 /// The life of clients and topics, on ordinary topics: with order, positions and history. What
@@ -78,8 +73,7 @@ fn clients_and_topics_live_and_go() {
             b: caught-up 2 partition 0 through 4
             s: message 1 4<2 28 bytes type application/json
         b: close 1000
-            b: close 1000
-            b: closed
+            b: close 1000, closed
             s: message 4 5<0 30 bytes type application/json
             s: message 2 6<0 84 bytes type application/json
         a: reset => s: message 2 7<6 84 bytes type application/json
@@ -120,16 +114,13 @@ fn a_storm_is_summarised() {
 /// Homes without room for requests: messages about clients do not wait for them.
 #[test]
 fn what_homes_have_no_room_for_is_given_up_and_counted() {
-    check_with(
-        |settings| {
-            with_events(settings);
-            settings.limits.requests_inflight_max = 1;
-        },
-        "
+    script! { |settings| {
+        with_events(settings);
+        settings.limits.requests_inflight_max = 1;
+    }, "
         a: session
         a: subscribe 1 one => a: subscribed 1 through 7:1
         a: reset
         count own-publications-lost => own-publications-lost 2
-        ",
-    );
+    " }
 }

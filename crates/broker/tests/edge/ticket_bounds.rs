@@ -39,12 +39,10 @@ fn refused() {
 
 #[test]
 fn revoked() {
-    check_with(
-        |settings| {
-            with_tickets(settings);
-            settings.tickets.not_before_ms = 1_030_000;
-        },
-        "
+    script! { |settings| {
+        with_tickets(settings);
+        settings.tickets.not_before_ms = 1_030_000;
+    }, "
         a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 1060000 ms
@@ -57,19 +55,16 @@ fn revoked() {
         a: session kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
-        ",
-    );
+    " }
 }
 
 /// Resumed subscriptions count like requested ones.
 #[test]
 fn present_limits() {
-    check_with(
-        |settings| {
-            with_tickets(settings);
-            settings.limits.subscriptions_per_session_max = 2;
-        },
-        "
+    script! { |settings| {
+        with_tickets(settings);
+        settings.limits.subscriptions_per_session_max = 2;
+    }, "
         a: session
         a: subscribe 1 a, 2 b => a: subscribed 1 through 7:0, 2 through 7:0
         a: ticket 9 => a: ticket 9 until 1060000 ms
@@ -80,8 +75,7 @@ fn present_limits() {
         a: subscribe 3 c => a: error subscription 3 too_many_subscriptions limit 2
         a: unsubscribe 1 => a: unsubscribed 1 0
         a: subscribe 3 c => a: subscribed 3 through 7:0
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -91,11 +85,8 @@ fn without_subscriptions() {
         a: ticket 9 => a: ticket 9 until 1060000 ms
         drain 0
             a: go-away 3001 return after 0 ms
-            a: close 3001 going_away
-            a: closed
-        a: connect ws
-            a: 503 close [retry-after: 1] shutting_down
-            a: closed
+            a: close 3001 going_away, closed
+        a: connect ws => a: 503 close [retry-after: 1] shutting_down, closed
     " }
 }
 

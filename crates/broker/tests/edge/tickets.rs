@@ -1,6 +1,6 @@
 //! Resume tickets as scripts and transcripts: asked for and given with GO_AWAY, brought back.
 
-use crate::support::{check_with, script};
+use crate::support::script;
 use broker::settings::{OlderEpoch, Settings, TicketKey, TicketSettings};
 use std::cell::Cell;
 
@@ -101,14 +101,12 @@ fn a_ticket_of_a_lost_end() {
 /// Asked for before its subscriptions were granted, and after more was asked for.
 #[test]
 fn a_ticket_waits_for_grants() {
-    check_with(
-        |settings| {
-            with_tickets(settings);
-            settings.edges_count = 2;
-            settings.homes_count = 2;
-            settings.logs[0].partitions_count = 4;
-        },
-        "
+    script! { |settings| {
+        with_tickets(settings);
+        settings.edges_count = 2;
+        settings.homes_count = 2;
+        settings.logs[0].partitions_count = 4;
+    }, "
         a: session
         homes stop
         a: subscribe 1 x/1, 2 x/2, 3 x/3, 4 x/4
@@ -123,22 +121,19 @@ fn a_ticket_waits_for_grants() {
         a: session kept
             a: welcome ping 60s resumed 3
             a: subscribed 1 through 7:0 continued, 3 through 7:0 continued, 4 through 7:0 continued
-        ",
-    );
+    " }
 }
 
 /// A ticket includes grants that came while the homes were asked: the client could not know
 /// otherwise.
 #[test]
 fn granted_on_the_way() {
-    check_with(
-        |settings| {
-            with_tickets(settings);
-            settings.edges_count = 2;
-            settings.homes_count = 2;
-            settings.logs[0].partitions_count = 4;
-        },
-        "
+    script! { |settings| {
+        with_tickets(settings);
+        settings.edges_count = 2;
+        settings.homes_count = 2;
+        settings.logs[0].partitions_count = 4;
+    }, "
         a: session
         a: subscribe 1 x/2 => a: subscribed 1 through 7:0
         homes stop 1
@@ -149,22 +144,19 @@ fn granted_on_the_way() {
         a: session kept
             a: welcome ping 60s resumed 2
             a: subscribed 2 through 7:0 continued, 1 through 7:0 continued
-        ",
-    );
+    " }
 }
 
 /// While homes are asked, a topic's index may go to another topic: the name of the first does not
 /// count for the second.
 #[test]
 fn an_index_changes_hands_on_the_way() {
-    check_with(
-        |settings| {
-            with_tickets(settings);
-            settings.edges_count = 2;
-            settings.homes_count = 2;
-            settings.logs[0].partitions_count = 4;
-        },
-        "
+    script! { |settings| {
+        with_tickets(settings);
+        settings.edges_count = 2;
+        settings.homes_count = 2;
+        settings.logs[0].partitions_count = 4;
+    }, "
         a: session
         a: subscribe 1 x/2 => a: subscribed 1 through 7:0
         a: subscribe 2 x/1 => a: subscribed 2 through 7:0
@@ -180,8 +172,7 @@ fn an_index_changes_hands_on_the_way() {
             a: subscribed 3 through 7:0 continued, 1 through 7:0 continued
         b: publish 0 x/1 one
         b: publish 0 x/6 four => a: message 3 1<0 four
-        ",
-    );
+    " }
 }
 
 /// A ticket never says more than has been written: frames that were given up are read again with
@@ -236,19 +227,15 @@ fn away_and_back() {
         b: flood news 4..20 => a: message 1 4..20: 17 in order
         drain 0
             a: go-away 3001 return after 0 ms with a ticket
-            a: close 3001 going_away
-            a: closed
+            a: close 3001 going_away, closed
             b: go-away 3001 return after 0 ms
-            b: close 3001 going_away
-            b: closed
+            b: close 3001 going_away, closed
             d: go-away 3001 return after 0 ms
-            d: close 3001 going_away
-            d: closed
+            d: close 3001 going_away, closed
         c: open
             c: message 1 3<2 3, 4<3 4, 5<4 5, 6<5 6, 7<6 7
             c: go-away 3001 return after 0 ms with a ticket
-            c: close 3001 going_away
-            c: closed
+            c: close 3001 going_away, closed
         restart
         a: session kept
             a: welcome ping 60s resumed 1
@@ -276,14 +263,12 @@ fn away_and_back() {
 /// A filter comes back with a position for each partition, its own where it was behind.
 #[test]
 fn filters() {
-    check_with(
-        |settings| {
-            with_tickets(settings);
-            settings.edges_count = 2;
-            settings.homes_count = 2;
-            settings.logs[0].partitions_count = 2;
-        },
-        "
+    script! { |settings| {
+        with_tickets(settings);
+        settings.edges_count = 2;
+        settings.homes_count = 2;
+        settings.logs[0].partitions_count = 2;
+    }, "
         b, a: session
         a: subscribe 1 x/#, 2 y/+ => a: subscribed 1 filter, 2 filter
         b: publish 0 x/1 one => a: named x/1 1<0 one
@@ -317,8 +302,7 @@ fn filters() {
             a: named x/4 3<0 four for 1
             a: named x/5 4<0 five for 1
             a: caught-up 1 partition 1 through 4, 2 partition 1 through 4
-        ",
-    );
+    " }
 }
 
 /// A filter that is to be refused rather than to begin behind a gap is so in its ticket too.

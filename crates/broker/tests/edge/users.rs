@@ -36,8 +36,7 @@ fn sessions_of_a_user_over_all_threads() {
         b: session token anna.s:news on 1
         c: session token anna.all
             c: error connection too_many_connections
-            c: close 3009 too_many_connections
-            c: closed
+            c: close 3009 too_many_connections, closed
         d: session token ben.all
         users => anna 2, ben 1
         b: reset
@@ -59,8 +58,7 @@ fn the_same_subject_of_two_issuers_is_two_users() {
         b: session token anna.o:two.all on 1
         c: session token anna.o:one.s:news
             c: error connection too_many_connections
-            c: close 3009 too_many_connections
-            c: closed
+            c: close 3009 too_many_connections, closed
         a: renew 1 anna.o:two.all.j:3 => a: error request 1 forbidden
         a: reset
         b: reset
@@ -142,11 +140,8 @@ fn tickets_and_ends() {
         b: session token anna.all on 1
         a: session kept
             a: error connection too_many_connections
-            a: close 3009 too_many_connections
-            a: closed
-        revoke anna
-            b: close 3507 revoked
-            b: closed
+            a: close 3009 too_many_connections, closed
+        revoke anna => b: close 3507 revoked, closed
         users => nobody
         count entitlements => entitlements 0
     " }
@@ -161,8 +156,7 @@ fn a_token_has_its_own_limit() {
         b: session token anna.all.c:1
         c: session token anna.all.c:1
             c: error connection too_many_connections
-            c: close 3009 too_many_connections
-            c: closed
+            c: close 3009 too_many_connections, closed
         users => anna 1
     " }
 }
@@ -181,8 +175,7 @@ fn a_renewal_brings_the_first_limit() {
         b: renew 2 anna.s:other.c:1 => b: error request 2 too_many_connections
         c: session token anna.all.c:1
             c: error connection too_many_connections
-            c: close 3009 too_many_connections
-            c: closed
+            c: close 3009 too_many_connections, closed
         b: publish 3 news hi
             b: published 3 7:1
             b: message 1 1<0 hi
@@ -230,9 +223,7 @@ fn gone_before_the_answer() {
         c: hello token carl.all
         a: reset
         b: reset
-        time +11s
-            c: close 3005 handshake_timeout
-            c: closed
+        time +11s => c: close 3005 handshake_timeout, closed
         users go
         users => nobody
         count connections entitlements kept => connections 0 entitlements 0 kept 0

@@ -52,6 +52,10 @@ fn joined(answers: Vec<String>) -> Vec<String> {
         let head = head_of(&answer);
         let rest = &answer[head.len()..];
         match lines.last_mut() {
+            Some(line) if ends(line, &answer) => {
+                *line += ", ";
+                *line += answer.split_once(' ').map_or("", |(_, end)| end);
+            }
             Some(line)
                 if !head.is_empty()
                     && head == head_before
@@ -67,6 +71,17 @@ fn joined(answers: Vec<String>) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The answer is the end of its client's connection, or how long the client of a stream is to wait:
+/// it stands behind the client's answer before, if it fits.
+fn ends(line: &str, answer: &str) -> bool {
+    let Some((client, end)) = answer.split_once(": ") else {
+        return false;
+    };
+    let is_end = matches!(end, "closed" | "reset") || end.starts_with("retry ");
+    let is_its = line.strip_prefix(client).is_some_and(|rest| rest.starts_with(": "));
+    is_end && is_its && 4 + line.len() + ", ".len() + end.len() <= COLUMNS_MAX
 }
 
 /// The words that answers of one kind have in common: `a: message 1 `. Empty: the answer stands on
