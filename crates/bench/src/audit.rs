@@ -139,7 +139,7 @@ impl Audit {
 
     /// Records a message, its number, and its fault, if any.
     pub fn message(&mut self, message: Counted, is_new: bool, faults: &Faults) {
-        self.faults.add(faults);
+        self.faults += *faults;
         if !is_new {
             return;
         }
@@ -168,7 +168,7 @@ impl Audit {
 
     /// Records a fault that concerns no message.
     pub fn fault(&mut self, faults: &Faults) {
-        self.faults.add(faults);
+        self.faults += *faults;
     }
 
     /// Records an announced gap.
@@ -320,7 +320,7 @@ mod tests {
     use crate::payload::{Clock, Header};
     use crate::verify::Stream;
 
-    /// What happens to a stream, by sequence numbers of one publisher.
+    /// An event of a stream, with sequence numbers of one publisher.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         /// Messages, each with `prev` as a correct server gives it.
@@ -399,8 +399,8 @@ mod tests {
 
     #[test]
     fn acknowledged_messages() {
-        /// Acknowledged up to 9: what is missing of a live stream, of one from the first message,
-        /// and whether more is waited for.
+        /// Acknowledged up to 9: the missing messages of a live stream and of a stream from the
+        /// first message, and whether the audit waits for more.
         fn check(steps: &[Step], live: u64, first: u64, is_waiting: bool) {
             let entry = Entry { acknowledged: 9, sequence: 9 };
             let audit = play(steps);

@@ -6,7 +6,17 @@
 use stdx::prng::Prng;
 
 /// Assignment of topics to clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Default,
+    clap::ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub enum Choice {
     /// Client i takes the i-th run of topics. Runs wrap around if there are more clients than
     /// topics.

@@ -308,6 +308,7 @@ fn parameters(query: &str, name: &str) -> Result<Vec<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Counts;
 
     #[test]
     fn orders() {
@@ -335,7 +336,10 @@ mod tests {
     #[test]
     fn requests() {
         let control = Control::start("127.0.0.1:0").unwrap();
-        control.publish(&Tally { sent: 3, ..Tally::default() }, 7);
+        control.publish(
+            &Tally { counts: Counts { sent: 3, ..Counts::default() }, ..Tally::default() },
+            7,
+        );
         let address = control.address();
         let ask = |request: &str| {
             let mut stream = TcpStream::connect(address).unwrap();

@@ -36,7 +36,8 @@ impl Awaited {
         Awaited { missing: paths.to_vec(), ledger: Ledger::default() }
     }
 
-    /// Reads what has come. The ledger of all files together is answered once, with the last one.
+    /// Reads the files that have appeared. The last one completes the ledger, which is returned
+    /// once.
     ///
     /// # Errors
     /// A file cannot be read, or is not a ledger.

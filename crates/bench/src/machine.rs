@@ -1,5 +1,4 @@
-//! What the machine says about this run: bytes on the wire, processor time, memory, descriptor
-//! limit.
+//! Figures of the machine during a run: bytes on the wire, CPU time, memory, descriptor limit.
 //!
 //! Place: read by the report once per interval. Parsers are pure; the readers answer `None` where
 //! the kernel does not offer the file (another system, a closed container), and the report then

@@ -1,4 +1,4 @@
-//! Open-loop pacing: what is due by the clock, never by the answers.
+//! Open-loop pacing: the clock decides when an event is due, never an answer.
 //!
 //! Place: connecting and publishing. An event's time is its *intended* time; one that is late is
 //! still sent, with that time, so that a backlog shows as latency and is never left out. Pure: time
@@ -20,8 +20,7 @@ impl Pace {
         Pace { start_ns, rate, next: worker, stride: workers.max(1) }
     }
 
-    /// The schedule begins anew now: what has come to be wanted after a pause was not due during
-    /// it.
+    /// Restarts the schedule now. Events that were requested after a pause were not due during it.
     pub fn restart(&mut self, now_ns: u64) {
         self.start_ns = now_ns;
         self.next %= self.stride;
@@ -43,7 +42,7 @@ impl Pace {
         Some((number, at))
     }
 
-    /// When the next event is due.
+    /// The time of the next event.
     pub fn due_ns(&self) -> u64 {
         if self.rate <= 0.0 {
             return self.start_ns;

@@ -14,13 +14,13 @@ use std::fmt::Write as _;
 pub const MEMBERS_MAX: u64 = u32::MAX as u64;
 
 /// A parsed pattern: literal texts and varying parts in turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Pattern {
     parts: Vec<Part>,
     len: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Part {
     Literal(String),
     Range { first: u64, step: u64, down: bool, count: u64, width: usize },
@@ -73,7 +73,7 @@ impl Pattern {
         Ok(Pattern { parts, len })
     }
 
-    /// How many members it names; at least one.
+    /// Number of members; at least one.
     #[allow(clippy::len_without_is_empty)] // never empty
     pub fn len(&self) -> u64 {
         self.len

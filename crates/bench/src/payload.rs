@@ -1,4 +1,4 @@
-//! What `bench pub` puts into a message, and how the subscribers read it back.
+//! The payload of benchmark messages, as `bench pub` writes and subscribers read it.
 //!
 //! Place: both ends of the measured path. The text is printable ASCII, so that every transport
 //! (binary WebSocket, Server-Sent Events, JSON history) carries the same bytes.
@@ -30,7 +30,7 @@ const MAGIC: &[u8; 3] = b"CB1";
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Which clock the times are of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Clock {
     /// Never jumps; the same for all processes of one machine.
     #[default]
@@ -59,7 +59,7 @@ pub struct Header {
     pub publisher: u32,
     /// Hash of its topic: it tells streams apart, and reveals a message on the wrong topic.
     pub topic_hash: u32,
-    /// When the message should have been sent.
+    /// The intended time of sending.
     pub intended_ns: u64,
     /// The publisher's count on this topic, from 1.
     pub sequence: u64,

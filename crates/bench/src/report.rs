@@ -1,25 +1,25 @@
 //! The figures in words, in JSON, as CSV and as InfluxDB lines.
 //!
-//! Place: between snapshots and the outside. Formatting is pure; [`Reporter`] writes to where it
-//! was told.
+//! Place: between snapshots and the outside. Formatting is pure; [`Reporter`] writes to its
+//! outputs.
 
-use std::io::{IsTerminal, Write};
-use std::net::UdpSocket;
+use std::io::IsTerminal;
 use std::time::Instant;
 
+use anyhow::Context;
+use fetch::push::Target;
 use serde::Serialize;
 
 use crate::audit::Findings;
-use crate::engine::{Plan, Tally};
+use crate::engine::{Counts, Plan, Tally};
 use crate::machine::{Wire, processor_seconds, resident_bytes};
 use crate::statistics::Digest;
-use crate::verify::Faults;
 
 pub mod text;
 
 use text::{heading, influx_line, interval_more_text, interval_text, summary_text};
 
-/// What one interval, or the whole run, came to. Serialised as it is with `--json`.
+/// The figures of one interval or of the whole run. `--json` prints them as they are.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
     /// `sub`, `pub` or `echo`.
@@ -30,86 +30,44 @@ pub struct Figures {
     pub elapsed_s: f64,
     /// Seconds that the figures are of.
     pub seconds: f64,
-    /// Open connections at the end of the span.
-    pub connections: i64,
-    /// Clients that there are to be.
+    /// The counts of the span. Open connections, live clients, clients with data or faults, and
+    /// publications in flight are those at its end.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Requested number of clients.
     pub clients: u64,
-    /// Clients that there were to be so far, those included that were removed again.
+    /// Clients that were ever requested, removed ones included.
     pub clients_ever: u64,
-    /// Clients that have received something so far.
-    pub clients_with_data: u64,
-    /// Connections established.
-    pub connects: u64,
-    /// Established per second: of an interval's seconds, and of `connecting_s` for the whole run.
+    /// Connects per second: over the seconds of an interval, or over `connecting_s` of the whole
+    /// run.
     pub connect_rate: f64,
-    /// Seconds in which connecting went on.
+    /// Seconds during which connects were in progress.
     pub connecting_s: f64,
-    /// Attempts that failed.
-    pub connects_failed: u64,
-    /// Open connections lost.
-    pub disconnects: u64,
-    /// From the intended connect to the end of the handshake.
+    /// Time from the intended connect to the end of the handshake.
     pub connect_time: Digest,
-    /// Clients whose topics are all subscribed and not replaying, at the end of the span.
-    pub clients_live: i64,
-    /// From the return of all clients that were away until each was live again; its count is how
-    /// many were.
+    /// Time from the return of all absent clients until each was live again.
     pub return_time: Digest,
-    /// Messages received; acknowledgements for publishers.
-    pub received: u64,
-    /// Different messages received, as far as their numbers tell.
-    pub messages: u64,
-    /// Those of them that were replayed.
-    pub recovered: u64,
-    /// Received per second.
+    /// Received messages per second.
     pub receive_rate: f64,
-    /// Payload bytes received.
-    pub received_bytes: u64,
-    /// Messages sent.
-    pub sent: u64,
-    /// Sent per second.
+    /// Sent messages per second.
     pub send_rate: f64,
-    /// From the intended time to the receipt.
+    /// Time from the intended sending to the receipt.
     pub latency: Digest,
-    /// What was not as promised.
-    pub faults: Faults,
-    /// Clients with at least one fault so far.
-    pub clients_faulty: u64,
-    /// Announced gaps.
-    pub gaps: u64,
-    /// Announced skips.
-    pub skipped: u64,
-    /// Streams whose epoch changed while their position stayed valid.
-    pub epochs_continued: u64,
-    /// Streams whose epoch changed, and their position was lost with it.
-    pub epochs_lost: u64,
-    /// Messages that no bench publisher wrote.
-    pub foreign: u64,
-    /// Refused requests.
-    pub refused: u64,
-    /// Publications that will have no acknowledgement.
-    pub unacknowledged: u64,
-    /// Publications that were sent again after a loss of their connection.
-    pub repeated_sends: u64,
-    /// Acknowledgements that said that the log had the message already.
-    pub duplicates: u64,
-    /// Publications that wait for an acknowledgement.
-    pub inflight: i64,
-    /// Bytes on all interfaces of this machine per message received (or sent, for publishers), in
-    /// both directions and of all programs; on loopback each counts once.
+    /// Bytes on all interfaces of this machine per received message (per sent message for
+    /// publishers), in both directions and of all programs. On loopback each byte counts once.
     pub wire_bytes_per_message: Option<f64>,
-    /// Processor seconds of this process.
+    /// CPU seconds of this process.
     pub processor_s: f64,
     /// Resident memory of this process.
     pub resident_bytes: Option<u64>,
-    /// The newest trouble in words.
+    /// The newest problem, as text.
     pub trouble: Option<String>,
-    /// What the audit found, at the end of an audited run.
+    /// The findings of the audit, at the end of an audited run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit: Option<Findings>,
 }
 
-/// How to report.
+/// The outputs of a report.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs {
     /// One JSON object per interval, and a last one, instead of text.
@@ -130,13 +88,8 @@ pub struct Reporter {
     processor_last: f64,
     wire_start: Option<Wire>,
     wire_last: Option<Wire>,
-    influx: Option<Influx>,
+    influx: Option<Target>,
     lines: u64,
-}
-
-enum Influx {
-    File(std::fs::File),
-    Udp(UdpSocket),
 }
 
 impl Reporter {
@@ -145,24 +98,11 @@ impl Reporter {
     /// # Errors
     /// The target of the InfluxDB lines cannot be opened.
     pub fn new(workload: &'static str, clients: u64, outputs: Outputs) -> anyhow::Result<Reporter> {
-        use anyhow::Context;
-        let influx = match outputs.influx.as_deref() {
-            None => None,
-            Some(target) => Some(match target.strip_prefix("udp://") {
-                Some(address) => {
-                    let socket = UdpSocket::bind("0.0.0.0:0").context("--influx")?;
-                    socket.connect(address).with_context(|| format!("--influx {target}"))?;
-                    Influx::Udp(socket)
-                }
-                None => Influx::File(
-                    std::fs::OpenOptions::new()
-                        .create(true)
-                        .append(true)
-                        .open(target)
-                        .with_context(|| format!("--influx {target}"))?,
-                ),
-            }),
-        };
+        let influx = outputs.influx.as_deref().map(target);
+        if let Some(target) = &influx {
+            // A target that cannot be opened is reported before the run.
+            target.send(&[]).with_context(|| format!("--influx {target}"))?;
+        }
         let (now, processor, wire) = (Instant::now(), processor_seconds(), Wire::read());
         Ok(Reporter {
             workload,
@@ -218,7 +158,7 @@ impl Reporter {
         figures.processor_s = processor_seconds() - self.processor_start;
         // Only the time of connecting tells its rate.
         if figures.connecting_s > 0.0 {
-            figures.connect_rate = figures.connects as f64 / figures.connecting_s;
+            figures.connect_rate = figures.counts.connects as f64 / figures.connecting_s;
         }
         figures.wire_bytes_per_message = per_message(self.wire_start, Wire::read(), &figures);
         self.influx(&figures);
@@ -239,38 +179,23 @@ impl Reporter {
             span,
             elapsed_s: self.started.elapsed().as_secs_f64(),
             seconds,
-            connections: total.connections,
+            counts: Counts {
+                connections: total.connections,
+                clients_with_data: total.clients_with_data,
+                clients_live: total.clients_live,
+                clients_faulty: total.clients_faulty,
+                inflight: total.inflight,
+                ..tally.counts
+            },
             clients: self.clients,
             clients_ever: self.clients_ever,
-            clients_with_data: total.clients_with_data,
-            connects: tally.connects,
             connect_rate: rate(tally.connects),
             connecting_s: tally.connecting.seconds(),
-            connects_failed: tally.connects_failed,
-            disconnects: tally.disconnects,
             connect_time: tally.connect_time.digest(),
-            clients_live: total.clients_live,
             return_time: tally.return_time.digest(),
-            received: tally.received,
-            messages: tally.messages,
-            recovered: tally.recovered,
             receive_rate: rate(tally.received),
-            received_bytes: tally.received_bytes,
-            sent: tally.sent,
             send_rate: rate(tally.sent),
             latency: tally.latency.digest(),
-            faults: tally.faults,
-            clients_faulty: total.clients_faulty,
-            gaps: tally.gaps,
-            skipped: tally.skipped,
-            epochs_continued: tally.epochs_continued,
-            epochs_lost: tally.epochs_lost,
-            foreign: tally.foreign,
-            refused: tally.refused,
-            unacknowledged: tally.unacknowledged,
-            repeated_sends: tally.repeated_sends,
-            duplicates: tally.duplicates,
-            inflight: total.inflight,
             wire_bytes_per_message: None,
             processor_s: 0.0,
             resident_bytes: resident_bytes(),
@@ -295,23 +220,27 @@ impl Reporter {
         }
     }
 
-    fn influx(&mut self, figures: &Figures) {
-        let Some(influx) = &mut self.influx else {
-            return;
-        };
+    fn influx(&self, figures: &Figures) {
         let time_ns = crate::payload::Clock::Realtime.now_ns();
-        let line = influx_line(figures, time_ns);
-        // Figures that cannot be delivered must not end a run that goes well.
-        let _ = match influx {
-            Influx::File(file) => file.write_all(line.as_bytes()),
-            Influx::Udp(socket) => socket.send(line.as_bytes()).map(|_| ()),
-        };
+        if let Some(target) = &self.influx {
+            // A target that fails during the run does not end the run.
+            let _ = target.send(&[influx_line(figures, time_ns)]);
+        }
+    }
+}
+
+/// The target that `--influx` names: `udp://host:port` or a file.
+fn target(text: &str) -> Target {
+    match text.strip_prefix("udp://") {
+        Some(address) => Target::Udp(address.to_owned()),
+        None => Target::File { path: text.into(), bytes_max: u64::MAX },
     }
 }
 
 fn per_message(before: Option<Wire>, after: Option<Wire>, figures: &Figures) -> Option<f64> {
     let (before, after) = (before?, after?);
-    let messages = if figures.workload == "pub" { figures.sent } else { figures.received };
+    let messages =
+        if figures.workload == "pub" { figures.counts.sent } else { figures.counts.received };
     let bytes = after.received_bytes.wrapping_sub(before.received_bytes)
         + after.sent_bytes.wrapping_sub(before.sent_bytes);
     (messages > 0).then(|| bytes as f64 / messages as f64)
@@ -329,6 +258,7 @@ mod tests {
     use super::text::samples_csv;
     use super::*;
     use crate::statistics::Sample;
+    use crate::verify::Faults;
 
     fn figures() -> Figures {
         let mut recorder = crate::statistics::Recorder::new();
@@ -337,19 +267,22 @@ mod tests {
             workload: "sub",
             span: "total",
             seconds: 2.0,
-            connections: 9_999,
+            counts: Counts {
+                connections: 9_999,
+                connects: 10_000,
+                clients_with_data: 9_998,
+                clients_live: 10_000,
+                received: 20_000,
+                faults: Faults { lost: 3, ..Faults::default() },
+                clients_faulty: 2,
+                ..Counts::default()
+            },
             clients: 10_000,
             clients_ever: 10_000,
-            connects: 10_000,
             connect_rate: 5_000.0,
             connecting_s: 2.0,
-            clients_with_data: 9_998,
-            clients_live: 10_000,
-            received: 20_000,
             receive_rate: 10_000.0,
             latency: recorder.digest(),
-            faults: Faults { lost: 3, ..Faults::default() },
-            clients_faulty: 2,
             wire_bytes_per_message: Some(650.4),
             ..Figures::default()
         }

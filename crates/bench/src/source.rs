@@ -48,7 +48,8 @@ impl Sources {
         Sources { addresses, next: worker, stride: workers.max(1), refused: 0 }
     }
 
-    /// How many connections `addresses` can have to one target; `None` when the kernel chooses.
+    /// Maximum number of connections from `addresses` to one target; `None` if the kernel selects
+    /// the address.
     pub fn capacity(addresses: &[IpAddr]) -> Option<u64> {
         let ports = u64::from(PORTS.end() - PORTS.start()) + 1;
         (!addresses.is_empty()).then(|| ports * addresses.len() as u64)

@@ -1,5 +1,4 @@
-//! When something went on: a set of spans of time, to tell a rate over that time instead of over
-//! the whole run.
+//! A set of time spans, for a rate over the time of an activity instead of the whole run.
 //!
 //! Place: one in each tally, for connects. Pure. Merging in any order gives the same set, as long
 //! as it is below its bound.
@@ -53,7 +52,7 @@ impl Spans {
         self.spans.clear();
     }
 
-    /// How long it went on, in seconds.
+    /// Total length, in seconds.
     pub fn seconds(&self) -> f64 {
         let nanos: u64 = self.spans.iter().map(|(begin, end)| end - begin).sum();
         nanos as f64 / 1e9

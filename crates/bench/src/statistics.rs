@@ -23,7 +23,7 @@ pub struct Recorder {
     squares_ns: f64,
 }
 
-/// What a recorder says, in microseconds. All zero where nothing was recorded.
+/// The figures of a recorder, in microseconds; all zero without values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Digest {
     /// Values recorded.
@@ -121,9 +121,9 @@ impl Recorder {
         if self.count == 0 { 0 } else { self.histogram.value_at_quantile(quantile) }
     }
 
-    /// The distribution: shares of the values, and the latency in microseconds that so many did not
-    /// exceed. The steps halve what is left four times as finely, so that the far end is as visible
-    /// as the middle; the last one is the greatest value.
+    /// The distribution: shares of the values, and the latency in microseconds that this share did
+    /// not exceed. Four steps halve the rest, so that the far end is as visible as the middle; the
+    /// last step is the greatest value.
     pub fn distribution(&self) -> Vec<(f64, f64)> {
         if self.count == 0 {
             return Vec::new();

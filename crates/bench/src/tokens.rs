@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 
-/// All tokens of a run; none where nobody is asked.
+/// All tokens of a run; empty if the node requires none.
 #[derive(Clone, Default)]
 pub struct Tokens(Arc<[Box<str>]>);
 
@@ -21,12 +21,12 @@ pub struct Shown {
     pub tokens: Tokens,
     /// The worker's number.
     pub worker: u64,
-    /// How many workers there are.
+    /// Number of workers.
     pub workers: u64,
 }
 
 impl fmt::Debug for Tokens {
-    /// How many there are.
+    /// The number of tokens, never a token.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Tokens({})", self.0.len())
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// refused, as its unit is unclear.
 ///
 /// # Errors
-/// A sentence that names what was expected.
+/// A sentence with the expected form.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     if text == "0" {
@@ -51,7 +51,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// or `kB`, `MB`, `GB` (powers of 1000).
 ///
 /// # Errors
-/// A sentence that names what was expected.
+/// A sentence with the expected form.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let expected = || format!("`{text}` is not a size such as 512, 64KiB or 1MiB");
@@ -74,7 +74,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// follow.
 ///
 /// # Errors
-/// A sentence that names what was expected.
+/// A sentence with the expected form.
 pub fn parse_rate(text: &str) -> Result<f64, String> {
     let trimmed = text.trim();
     let expected = || format!("`{trimmed}` is not a rate per second such as 1000, 2.5k or 1M");

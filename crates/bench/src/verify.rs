@@ -4,14 +4,15 @@
 //! topic of each client.
 //!
 //! Two proofs run side by side. The publisher's sequence number inside the payload works on every
-//! transport and against every server; the native protocol adds the server's own proof (`prev`
-//! never beyond what was received, and no gap left unannounced after a resume). A window of 16
-//! tells a message that came late from one that came twice.
+//! transport and against every server. The native protocol adds the server's own proof: `prev` is
+//! never beyond the last received offset, and no gap is unannounced after a resume. A window of 16
+//! distinguishes a late message from a repeated one.
 
 use crate::payload::Header;
+use stdx::Counters;
 use wire::native::Beginning;
 
-/// What one client knows of one topic. 32 bytes.
+/// The state of one topic of one client. 32 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
     /// The hash of the topic's name, as publishers put it into the payload.
@@ -28,14 +29,14 @@ pub struct Stream {
     state: u16,
 }
 
-/// How far back a message is told late from repeated.
+/// Distance within which a late message is distinguished from a repeated one.
 const WINDOW: u64 = u16::BITS as u64;
 
 /// Epochs that a worker can tell apart: the bits that the flags leave.
 pub const EPOCHS_MAX: usize = EPOCH as usize;
 
 const EPOCH: u16 = 0x1fff;
-/// A replay goes on.
+/// A replay is in progress.
 const REPLAYING: u16 = 0x2000;
 /// The server began beyond the cursor within the epoch: it owes a gap, or the next message proves
 /// that there is none.
@@ -47,7 +48,9 @@ const GAP_DUE_AT_ONCE: u16 = 0x8000;
 const _: () = assert!(size_of::<Stream>() == 32);
 
 /// Messages that were not as promised, counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Counters, serde::Serialize, serde::Deserialize,
+)]
 pub struct Faults {
     /// Messages that never came (and were not announced as a gap). A message that comes late takes
     /// back what it was counted as, so that a span may be negative; the whole run never is.
@@ -65,14 +68,6 @@ impl Faults {
     /// Whether nothing was wrong.
     pub fn is_clean(&self) -> bool {
         *self == Faults::default()
-    }
-
-    /// Adds `other`.
-    pub fn add(&mut self, other: &Faults) {
-        self.lost += other.lost;
-        self.repeated += other.repeated;
-        self.out_of_order += other.out_of_order;
-        self.proof_failed += other.proof_failed;
     }
 }
 
@@ -98,7 +93,7 @@ impl Stream {
         self.alias != 0
     }
 
-    /// What comes was published before the subscription held.
+    /// Whether messages are still those from before the subscription.
     pub fn is_replaying(&self) -> bool {
         self.state & REPLAYING != 0
     }
@@ -148,7 +143,7 @@ impl Stream {
         } else if beginning.continued && through <= self.offset {
             // The position has stayed valid, whatever its epoch.
         } else if known == epoch {
-            // The cursor stays: what is missing shows by `prev`.
+            // The cursor stays: `prev` shows missing messages.
             self.state |= GAP_DUE;
         } else {
             self.offset = through;
@@ -317,7 +312,7 @@ mod tests {
         assert!(faults.is_clean());
     }
 
-    /// What a server may answer to a resume, and what it then owes.
+    /// The possible answers of a server to a resume, and the obligations that follow.
     #[test]
     fn resumes() {
         enum Then {
@@ -384,7 +379,7 @@ mod tests {
         assert!(!stream.is_live());
         stream.caught_up(25, &mut Faults::default());
         assert!(stream.is_live());
-        // The old position is refused, and the connection ends before the gap is told.
+        // The server refuses the old position, and the connection ends before the gap is announced.
         stream.subscribed(7, 2, &at(3, true, false));
         assert!(stream.disconnected());
         assert_eq!((stream.epoch(), stream.offset), (2, 3));

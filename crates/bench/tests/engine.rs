@@ -166,7 +166,7 @@ fn echo_clients_go_where_they_are_told() {
 
 #[test]
 fn a_server_that_comes_later_is_found() {
-    // A port that nobody is given.
+    // A port without a listener.
     let common = Common::new(&["ws://127.0.0.1:1".to_owned()]).unwrap();
     let config = SubscribersConfig::new(common, "t".parse().unwrap(), 1);
     let mut subscribers = Subscribers::start(config).unwrap();

@@ -7,6 +7,7 @@
 //! system's name resolution. A redirect is an answer like any other, so no other host is ever used.
 #![forbid(unsafe_code)]
 
+pub mod push;
 mod url;
 
 use std::fmt;

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::bail;
+use serde::{Deserialize, Serialize};
 
 use super::{Load, Order, Route, Topics, Window};
 use crate::pattern::Pattern;
@@ -17,17 +18,7 @@ use crate::payload::{Clock, seed_from_entropy};
 use crate::tokens::Tokens;
 
 /// The protocol of subscribers.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Default,
-    clap::ValueEnum,
-    serde::Serialize,
-    serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// The native protocol over WebSocket.
@@ -40,7 +31,7 @@ pub enum Transport {
 }
 
 /// Options of all workloads.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Common {
     /// Addresses of the nodes, used in turn by the connections; at least one.
     pub routes: Vec<Route>,
@@ -51,12 +42,15 @@ pub struct Common {
     /// Number of worker threads; 0: one for each core, or as many as the descriptor limit requires.
     pub threads: u64,
     /// Trusted certificates and session tickets, for addresses with TLS.
+    #[serde(skip)]
     pub tls: tls::ClientSettings,
     /// The tokens of the clients.
+    #[serde(skip)]
     pub tokens: Tokens,
     /// Length of the warm-up, whose latencies are not recorded.
     pub warm_up: Duration,
     /// While it is set, workers poll without sleeping, so that no CPU time is spent on waking them.
+    #[serde(skip)]
     pub busy_poll: Arc<AtomicBool>,
     /// Seed of random choices.
     pub seed: u64,
@@ -98,7 +92,7 @@ impl Common {
 }
 
 /// The start of streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Beginning {
     /// New publications only.
     #[default]
@@ -130,7 +124,7 @@ impl FromStr for Beginning {
 }
 
 /// A span of a run during which its clients do not receive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Absence {
     /// Time from the start of the run to the begin of the span.
     pub after: Duration,
@@ -139,7 +133,7 @@ pub struct Absence {
 }
 
 /// The configuration of subscribers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SubscribersConfig {
     /// The common options.
     pub common: Common,
@@ -195,7 +189,7 @@ impl SubscribersConfig {
 }
 
 /// The configuration of publishers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PublishersConfig {
     /// The common options.
     pub common: Common,
@@ -229,7 +223,7 @@ impl PublishersConfig {
 }
 
 /// The configuration of echo clients.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EchoesConfig {
     /// The common options.
     pub common: Common,

@@ -90,7 +90,7 @@ impl Echoes {
         }
         client.stream.check_sequence(&header, &mut faults);
         if !faults.is_clean() {
-            turn.tally.faults.add(&faults);
+            turn.tally.faults += faults;
             turn.tally.clients_faulty += u64::from(!std::mem::replace(&mut client.is_faulty, true));
         }
         if self.window.counts(&header, turn.now_ns) {

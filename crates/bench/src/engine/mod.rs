@@ -74,7 +74,7 @@ pub use plan::Plan;
 pub use publishers::{Load, Order};
 pub use route::Route;
 pub use subscriptions::Topics;
-pub use tally::Tally;
+pub use tally::{Counts, Tally};
 pub use window::Window;
 
 /// The longest pause of a publisher before another attempt. They are few and make no storm, and
@@ -232,7 +232,7 @@ impl Echoes {
 /// Running workers. Dropping it ends them without waiting.
 #[derive(Debug)]
 pub struct Handle {
-    /// What the run was planned like, with its notes.
+    /// The plan of the run, with its notes.
     pub plan: Plan,
     clients: u64,
     routes: Arc<Routes>,
@@ -248,7 +248,7 @@ pub struct Handle {
     away: Arc<Span>,
 }
 
-/// What was counted, at one moment.
+/// The counts at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Since the last snapshot.
@@ -257,7 +257,7 @@ pub struct Snapshot {
     pub total: Tally,
 }
 
-/// What was counted in the end.
+/// The counts at the end.
 #[derive(Debug)]
 pub struct Summary {
     /// Since the last snapshot.
@@ -266,9 +266,9 @@ pub struct Summary {
     pub total: Tally,
     /// Latencies of the sampled clients, by the client's number.
     pub samples: Vec<(u64, Sample)>,
-    /// What the audit found, where there was one.
+    /// The findings of the audit, if streams were audited.
     pub findings: Option<Findings>,
-    /// What publishers were acknowledged, where that was kept.
+    /// The acknowledged messages, if the publishers recorded them.
     pub ledger: Option<Ledger>,
 }
 
@@ -279,7 +279,7 @@ impl Handle {
         Snapshot { interval, total: self.total.clone() }
     }
 
-    /// What was counted until now, without ending the interval of [`Handle::snapshot`].
+    /// The counts until now, without ending the interval of [`Handle::snapshot`].
     pub fn total(&mut self) -> &Tally {
         self.pending.merge(&self.collect());
         self.shown = self.total.clone();
@@ -325,21 +325,21 @@ impl Handle {
         let _ = self.ledger.set(ledger);
     }
 
-    /// Whether every stream has all that the ledger says was acknowledged, or was told that it
-    /// cannot have it.
+    /// Whether every stream has all messages that the ledger lists as acknowledged, or a gap for
+    /// them.
     pub fn has_all_acknowledged(&mut self) -> bool {
         let workers = self.workers.len() as u64;
         let total = self.total();
         total.judging == workers && total.due == 0
     }
 
-    /// How many clients are wanted now.
+    /// The requested number of clients.
     pub fn clients(&self) -> u64 {
         self.clients
     }
 
-    /// How many clients are wanted from now on, at most as many as planned; the newest go first.
-    /// Only echo clients may be changed.
+    /// Sets the number of clients, at most as many as planned; the newest leave first. Only echo
+    /// clients support this.
     pub fn set_clients(&mut self, clients: u64) {
         self.clients = clients.min(self.plan.clients);
         Arc::make_mut(&mut self.routes).truncate(self.clients);
@@ -372,8 +372,8 @@ impl Handle {
         self.workers.iter().all(|(_, _, thread)| thread.is_finished())
     }
 
-    /// Ends the workers, once what is under way has its answer (at most three seconds), and sums
-    /// up.
+    /// Ends the workers after the answers to their pending requests (at most three seconds), and
+    /// sums up.
     pub fn stop(mut self) -> Summary {
         for (shared, waker, _) in &self.workers {
             shared.ending.store(true, Ordering::Release);
@@ -414,7 +414,7 @@ impl Handle {
         interval
     }
 
-    /// What the workers have handed over since the last call.
+    /// The counts that the workers have handed over since the last call.
     fn collect(&self) -> Tally {
         let mut interval = Tally::default();
         for (shared, ..) in &self.workers {
@@ -435,7 +435,7 @@ impl Drop for Handle {
     }
 }
 
-/// How the workers of a run are started.
+/// The parameters of all workers of a run.
 struct Run {
     plan: Plan,
     /// Wanted at first.
@@ -489,7 +489,7 @@ fn launch<P: Protocol>(
         outage: run.absences.outage.clone(),
         away: run.absences.away.clone(),
     };
-    // Read even if no address has TLS yet: one that has may come while the run goes on.
+    // TLS settings are read even if no address uses TLS yet, because one may be added later.
     let tls = match &common.tls {
         settings
             if settings.is_given()
@@ -538,7 +538,7 @@ fn sockets(subprotocols: &'static [&'static str], shown: Shown, deflate: bool) -
     Sockets::new(subprotocols, shown, seed, deflate)
 }
 
-/// What the clients of a worker show.
+/// The credentials of a worker's clients.
 fn shown(common: &Common, worker: u64, workers: u64) -> Shown {
     Shown { tokens: common.tokens.clone(), worker, workers }
 }

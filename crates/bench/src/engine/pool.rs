@@ -1,8 +1,9 @@
 //! A worker: one thread with its own descriptor table, its own network and a pool of client
 //! connections.
 //!
-//! Place: under every benchmark. It paces connects, keeps what is unfinished, writes what protocols
-//! say, and comes back after losses; what bytes mean is the [`Protocol`]'s.
+//! Place: under every benchmark. The pool paces connects, stores unfinished input, writes the
+//! output of protocols, and reconnects after losses. The [`Protocol`] gives the bytes their
+//! meaning.
 //!
 //! Invariants: an idle connection owns its [`Slot`] (32 bytes), four bytes of index, and whatever
 //! the protocol keeps, and no buffer; one receive buffer per thread; a turn does a bounded amount
@@ -54,7 +55,7 @@ enum Phase {
 /// One client. 32 bytes.
 struct Slot {
     conn: Conn,
-    /// The unfinished end of what came, only while there is one. A boxed vector is 8 bytes here, a
+    /// The unfinished end of the input, only while there is one. A boxed vector is 8 bytes here, a
     /// vector 24.
     #[allow(clippy::box_collection)]
     tail: Option<Box<Vec<u8>>>,
@@ -67,7 +68,7 @@ struct Slot {
 
 const _: () = assert!(size_of::<Slot>() <= 32);
 
-/// What a worker is made from.
+/// The parameters of a worker.
 pub(super) struct Worker<P> {
     pub(super) number: u64,
     pub(super) workers: u64,
@@ -79,7 +80,7 @@ pub(super) struct Worker<P> {
     /// The longest pause before another attempt.
     pub(super) retry_ns_max: u64,
     pub(super) busy_poll: Arc<AtomicBool>,
-    /// Where an address has it.
+    /// The TLS client, if an address uses TLS.
     pub(super) tls: Option<tls::Client>,
     pub(super) absences: Absences,
     pub(super) protocol: P,
@@ -90,7 +91,7 @@ pub(super) struct Worker<P> {
     pub(super) keep: Vec<std::os::fd::RawFd>,
 }
 
-/// What a worker and its owner share.
+/// The state that a worker and its owner share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) tally: Mutex<Tally>,
@@ -230,7 +231,7 @@ impl<P: Protocol> Pool<P> {
                 self.net.close(slot.conn, Close::Graceful);
             }
         }
-        // Closes take effect in a poll; what happens in it is nobody's business any more.
+        // Closes take effect in a poll. Its events are ignored.
         let _ = self.net.poll(Some(Duration::ZERO), &mut Vec::new());
     }
 
@@ -250,7 +251,7 @@ impl<P: Protocol> Pool<P> {
         }
         let mut until = self.handed_over_ns + HAND_OVER_NS;
         if self.worker.absences.is_stalled(self.now_ns) {
-            // What is readable stays so.
+            // Readable connections stay readable.
             until = until.min(self.worker.absences.stall.end);
             let now_ns = Clock::Monotonic.now_ns();
             return Duration::from_nanos(until.saturating_sub(now_ns));

@@ -1,4 +1,4 @@
-//! What a worker's pool asks of a protocol, and what a protocol may do in a call.
+//! The interface between a worker's pool and a protocol.
 //!
 //! Place: between the pool and the transports. Protocols see bytes and places; sockets are the
 //! pool's.
@@ -10,11 +10,11 @@ use stdx::prng::Prng;
 use super::route::Route;
 use super::tally::Tally;
 
-/// What a stop grants for answers that are due, in nanoseconds.
+/// Time that a stop grants for due answers, in nanoseconds.
 pub(super) const SETTLE_NS: u64 = 3_000_000_000;
 
-/// What the bytes of a worker's connections mean. Clients are named by their place in the worker,
-/// from 0.
+/// The meaning of the bytes of a worker's connections. Clients are named by their place in the
+/// worker, from 0.
 pub(super) trait Protocol: Send + 'static {
     /// A connection is established: its first bytes.
     fn begin(&mut self, place: u32, turn: &mut Turn<'_>);
@@ -33,7 +33,7 @@ pub(super) trait Protocol: Send + 'static {
     /// Clients may have come or gone: the wanted number of this worker.
     fn resize(&mut self, _clients: u32) {}
 
-    /// When [`Protocol::tick`] wants to be called, on the monotonic clock.
+    /// The time of the next [`Protocol::tick`], on the monotonic clock.
     fn wake_ns(&self) -> Option<u64> {
         None
     }
@@ -52,22 +52,22 @@ pub(super) trait Protocol: Send + 'static {
         true
     }
 
-    /// How long a stop may wait for that, in nanoseconds.
+    /// Maximum time that a stop waits for that, in nanoseconds.
     fn settle_ns(&self) -> u64 {
         SETTLE_NS
     }
 }
 
-/// What a protocol may do during a call.
+/// The pool's services during a call.
 pub(super) struct Turn<'a> {
     /// Monotonic nanoseconds, read once per batch of bytes.
     pub(super) now_ns: u64,
     pub(super) tally: &'a mut Tally,
     pub(super) random: &'a mut Prng,
     pub(super) outgoing: &'a mut Outgoing,
-    /// Where the client in question connects to.
+    /// The address of the client in question.
     pub(super) route: &'a Route,
-    /// When all clients return, or returned, from being away; 0 for never.
+    /// Time when all clients return, or returned, from their absence; 0 for never.
     pub(super) return_ns: u64,
     /// A client that loses its connection now is away until it is live again.
     pub(super) is_away: bool,
@@ -76,7 +76,7 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Where to append bytes for the client; they leave when the call is over.
+    /// Output for the client; it is sent after the call.
     pub(super) fn to(&mut self, place: u32) -> &mut Vec<u8> {
         if self.outgoing.marks.last().is_none_or(|(last, _)| *last != place) {
             self.outgoing.marks.push((place, self.outgoing.bytes.len()));
@@ -101,7 +101,7 @@ pub(super) struct Outgoing {
     pub(super) bytes: Vec<u8>,
     /// Whose bytes begin where.
     pub(super) marks: Vec<(u32, usize)>,
-    /// What sockets did not take yet.
+    /// Bytes that sockets have not accepted yet.
     pub(super) backlog: HashMap<u32, Vec<u8>>,
     pub(super) backlog_bytes: usize,
 }

@@ -29,12 +29,22 @@ const TURN_MESSAGES_MAX: usize = 512;
 /// Bytes that may wait for the sockets of one worker.
 const BACKLOG_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What a stop waits for acknowledgements where every message must have one, in nanoseconds: a
+/// Time that a stop waits for acknowledgements, in nanoseconds, if every message must have one: a
 /// restart of the server.
 const SETTLE_ONCE_NS: u64 = 30_000_000_000;
 
 /// Order in which the topics take turns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Default,
+    clap::ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub enum Order {
     /// One after the other.
     #[default]
@@ -43,8 +53,8 @@ pub enum Order {
     Random,
 }
 
-/// What is published; the same for all workers.
-#[derive(Clone, Debug)]
+/// The load, the same for all workers.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Load {
     /// All topics.
     pub topics: Pattern,
@@ -67,8 +77,14 @@ pub struct Load {
     pub publisher: u32,
     /// Messages over all workers, then the loop ends; 0: no end.
     pub count: u64,
-    /// What is measured; nothing is sent behind its end.
+    /// The measured span; no message is sent after its end.
+    #[serde(skip, default = "everything")]
     pub window: Arc<Window>,
+}
+
+/// The window of a load that was read from text; a run sets its own at the start.
+fn everything() -> Arc<Window> {
+    Window::from(0)
 }
 
 /// All publishers of a worker.
@@ -82,7 +98,7 @@ pub(super) struct Publishers {
     open: u32,
     /// Sequence numbers of the worker's topics.
     sequences: Vec<u64>,
-    /// What was acknowledged on each topic; empty where nobody asks.
+    /// The acknowledged messages of each topic; empty without a ledger.
     acknowledged: Vec<Entry>,
     estate: Estate,
     pace: Option<Pace>,
@@ -209,7 +225,7 @@ impl Publishers {
         encode_publish_head(request, &self.name, &options, &Attributes::default(), &mut self.frame);
     }
 
-    /// A connection is there again: what was not answered on the one before goes first, in order.
+    /// After a reconnect, unanswered publications are sent again first, in order.
     fn send_again(&mut self, place: u32, turn: &mut Turn<'_>) {
         let again: Vec<(u32, Kept)> = self.links[place as usize]
             .again()
@@ -447,7 +463,7 @@ impl Protocol for Publishers {
 }
 
 impl Drop for Publishers {
-    /// What was acknowledged outlives the worker.
+    /// The acknowledged messages outlive the worker.
     fn drop(&mut self) {
         if self.acknowledged.is_empty() {
             return;

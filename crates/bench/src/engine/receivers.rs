@@ -1,31 +1,32 @@
-//! When the last of many subscribers had a message: the time that a fan-out takes as a whole.
+//! The time until the last of many subscribers has a message: the duration of a whole fan-out.
 //!
-//! Place: behind [`super::subscriptions`], where all clients have the same topic. Each worker keeps
-//! what it has seen since it last handed over; what all workers together have seen is kept until
-//! the last receiver is known.
+//! Place: behind [`super::subscriptions`], where all clients have the same topic. Each worker
+//! counts receipts since its last hand-over. The shared map sums them up until the last receiver is
+//! known.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::statistics::Recorder;
 
-/// Messages that are not with everybody yet; of the older ones nothing is told.
+/// Maximum number of messages with missing receivers; beyond it, all of them are dropped without a
+/// figure.
 const OPEN_MAX: usize = 65_536;
 
-/// Which message: its publisher and its number.
+/// The key of a message: its publisher and its number.
 type Key = (u32, u64);
 
-/// How many have it, and how long the slowest of them took.
+/// The number of receivers, and the latency of the slowest.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     receivers: u64,
     slowest_ns: u64,
 }
 
-/// What all workers have seen.
+/// The receipts of all workers.
 pub(super) type SharedReceivers = Arc<Mutex<HashMap<Key, Seen>>>;
 
-/// What one worker has seen.
+/// The receipts of one worker.
 pub(super) struct Receivers {
     all: u64,
     shared: SharedReceivers,
@@ -33,7 +34,7 @@ pub(super) struct Receivers {
 }
 
 impl Receivers {
-    /// A message is with everybody when it is with `all`.
+    /// A message is complete when `all` clients have it.
     pub(super) fn new(all: u64, shared: SharedReceivers) -> Receivers {
         Receivers { all, shared, seen: HashMap::new() }
     }
@@ -44,7 +45,7 @@ impl Receivers {
         seen.slowest_ns = seen.slowest_ns.max(latency_ns);
     }
 
-    /// Hands over, and records the messages that everybody has now.
+    /// Hands over, and records the messages that all clients have.
     pub(super) fn look(&mut self, into: &mut Recorder) {
         if self.seen.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Where clients connect to: one URL each, taken apart and resolved once.
+//! The address of a client: a URL, parsed and resolved once.
 //!
 //! Place: from the command line, or the control interface, to each connect and its handshake. No
 //! client remembers its route: it follows from the client's number. Pure but for
@@ -13,9 +13,9 @@ use client::url::Endpoint;
 const SEGMENTS_MAX: usize = 4_096;
 
 /// One address of a service.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Route {
-    /// Where the socket goes.
+    /// The address of the socket.
     pub address: SocketAddr,
     /// Host and port as the `Host` field has them.
     pub host: String,

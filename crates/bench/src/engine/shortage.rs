@@ -1,7 +1,7 @@
-//! Why a connection cannot begin, in words that say what has run out and what to do about it.
+//! Explains why a connect cannot begin: the exhausted resource, and the remedy.
 //!
-//! Place: from a pool's connects to the report. Whatever it is, the pool tries again later, so a
-//! run goes on when it has passed.
+//! Place: from a pool's connects to the report. The pool tries again later in every case, so a run
+//! continues after a shortage.
 
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::plan::ephemeral_ports;
 use crate::units::show_count;
 
-/// What connections of this machine are bounded by.
+/// The limits of this machine for connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// Source ports that the kernel chooses from.
@@ -25,7 +25,7 @@ impl Bounds {
         Bounds { ports: ephemeral_ports() }
     }
 
-    /// What kept a connection to `remote`, from `local` if that was given, from beginning.
+    /// The reason why a connect to `remote`, from `local` if given, could not begin.
     pub(super) fn explain(
         &self,
         error: &Error,

@@ -39,7 +39,7 @@ pub(super) struct Sockets {
     inflater: Inflater,
 }
 
-/// What came.
+/// A unit of input.
 pub(super) enum Incoming<'a> {
     /// The handshake is over.
     Opened,
@@ -196,7 +196,7 @@ impl Sockets {
         Ok(Some((Incoming::Opened, consumed)))
     }
 
-    /// What both the request and the check of its answer need.
+    /// The part of the handshake that the request and the check of its answer share.
     fn handshake(&self, place: u32) -> ClientHandshake<'_> {
         // The nonce is made again when the answer comes, instead of being kept for each client.
         let mut nonce = [0; 16];

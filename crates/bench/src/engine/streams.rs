@@ -1,8 +1,8 @@
 //! Subscribers over plain HTTP: event streams, and long polls.
 //!
-//! Place: a [`Protocol`] of the pool. The benchmark's payloads are printable, so that an event or a
-//! page is searched for them instead of being parsed; names of ours (`crore.…`) are looked at for
-//! gaps. What is followed is the publisher's sequence number, and the cursor for coming back.
+//! Place: a [`Protocol`] of the pool. The benchmark's payloads are printable, so that they are
+//! found in an event or a page without parsing it. Events of the node (`crore.…`) are checked for
+//! gaps. Each stream keeps the publisher's sequence number, and the cursor for a reconnect.
 
 use wire::Step;
 use wire::http::body::BodyDecoder;
@@ -14,7 +14,7 @@ use super::protocol::{Protocol, Turn};
 use super::subscriptions::{Share, Subscriptions};
 use crate::payload::Header;
 
-/// How long the server may hold a poll.
+/// Maximum time that the server may hold a poll.
 const WAIT: &str = "25s";
 /// The reason of a gap that means that the log is another one.
 const UNKNOWN_EPOCH: &[u8] = b"unknown_epoch";
@@ -153,7 +153,7 @@ impl StreamSubscribers {
         self.keep(place, content, usize::MAX);
     }
 
-    /// Puts the unfinished rest back. What is empty again gives its memory back.
+    /// Stores the unfinished rest. An empty buffer releases its memory.
     fn keep(&mut self, place: u32, content: Vec<u8>, start: usize) {
         if start < content.len() {
             let mut content = content;

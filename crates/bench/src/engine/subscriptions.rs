@@ -1,5 +1,4 @@
-//! What the subscribers of a worker know of their streams, whatever the transport: cursors, order,
-//! latency.
+//! The streams of a worker's subscribers on every transport: cursors, order, latency.
 //!
 //! Place: behind the transports. One [`Stream`] (32 bytes) per client and topic, one byte of flags
 //! per client; more only for clients of several topics, and where streams are audited.
@@ -33,11 +32,11 @@ const IS_LIVE: u8 = 4;
 const IS_AWAY: u8 = 8;
 
 /// Which topics the clients want.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Topics {
     /// All topics.
     pub pattern: Pattern,
-    /// How they are given to clients.
+    /// The assignment of topics to clients.
     pub choice: Choice,
     /// Topics of one client; at least 1 and at most the pattern's length.
     pub per_client: u32,
@@ -66,11 +65,11 @@ pub(super) struct Subscriptions {
     receivers: Option<Receivers>,
 }
 
-/// How the worker takes part.
+/// The worker's share of the run.
 #[derive(Clone)]
 pub(super) struct Share {
     pub(super) topics: Arc<Topics>,
-    /// Where a stream without a cursor begins.
+    /// The start of a stream without a cursor.
     pub(super) start: Start<'static>,
     /// The worker, and what its clients show.
     pub(super) shown: Shown,
@@ -129,7 +128,7 @@ impl Subscriptions {
         self.share.ping_interval_s
     }
 
-    /// What a client shows in `Authorization`.
+    /// The value of a client's `Authorization` field.
     pub(super) fn authorization(&self, place: u32) -> Option<String> {
         self.share.shown.authorization(place)
     }
@@ -191,7 +190,7 @@ impl Subscriptions {
         Some(Position { epoch, offset: stream.offset })
     }
 
-    /// Where a stream starts now: from its cursor, else as the run was told.
+    /// The start of a stream: its cursor, or the start of the run.
     pub(super) fn start(&self, place: u32, number: u32) -> Start<'static> {
         self.cursor(place, number).map_or(self.share.start, Start::Since)
     }
@@ -508,7 +507,7 @@ impl Subscriptions {
         if faults.is_clean() {
             return;
         }
-        turn.tally.faults.add(faults);
+        turn.tally.faults += *faults;
         if self.flags[place as usize] & IS_FAULTY == 0 {
             self.flags[place as usize] |= IS_FAULTY;
             turn.tally.clients_faulty += 1;
@@ -530,7 +529,7 @@ impl Subscriptions {
 }
 
 impl Drop for Subscriptions {
-    /// What was found outlives the worker.
+    /// The findings outlive the worker.
     fn drop(&mut self) {
         let samples = std::mem::take(&mut self.samples);
         let share = &self.share;

@@ -1,8 +1,8 @@
-//! What a run counts as measured, and what it does at a time that is told while it goes on.
+//! The measured span of a run, and actions that are scheduled while it runs.
 //!
 //! Place: from the owner of a run to its workers, who look at these times whenever they need them.
-//! Times are on the monotonic clock. A message belongs to a window by the time when it *should*
-//! have been sent, so that one that was late is never lost between two of them.
+//! Times are on the monotonic clock. A message belongs to the window of its *intended* time, so
+//! that a late message is never lost between two windows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,17 +26,17 @@ impl Window {
     /// Another span from now on. Publishers and echo clients have nothing to send behind its end.
     pub fn set(&self, from_ns: u64, until_ns: u64) {
         // Between the two stores a worker may count a message outside of the span. The reader sets
-        // the span some time before it begins, and drops what was counted until then.
+        // the span some time before it begins, and drops the counts until then.
         self.until_ns.store(until_ns, Ordering::Release);
         self.from_ns.store(from_ns, Ordering::Release);
     }
 
-    /// When nothing more is sent.
+    /// The time after which no message is sent.
     pub fn until_ns(&self) -> u64 {
         self.until_ns.load(Ordering::Acquire)
     }
 
-    /// Whether what was meant for this time counts.
+    /// Whether this intended time is in the window.
     pub fn contains(&self, at_ns: u64) -> bool {
         self.from_ns.load(Ordering::Acquire) <= at_ns && at_ns < self.until_ns()
     }
@@ -50,7 +50,7 @@ impl Window {
     }
 }
 
-/// A span that may be told while the run goes on.
+/// A span that may be set while the run continues.
 #[derive(Debug)]
 pub struct Span {
     start_ns: AtomicU64,
@@ -63,21 +63,21 @@ impl Span {
         Arc::new(Span { start_ns: AtomicU64::new(span.start), end_ns: AtomicU64::new(span.end) })
     }
 
-    /// What it is now.
+    /// The current span.
     pub fn get(&self) -> Range<u64> {
         let start_ns = self.start_ns.load(Ordering::Acquire);
         start_ns..self.end_ns.load(Ordering::Acquire)
     }
 
-    /// Changes it. It lies ahead, so that nobody can see one half of it in time.
+    /// Sets the span. It lies in the future, so that no worker acts on one half of it.
     pub fn set(&self, span: Range<u64>) {
         self.end_ns.store(span.end, Ordering::Release);
         self.start_ns.store(span.start, Ordering::Release);
     }
 }
 
-/// An end that nobody knew beforehand: from this time on clients that lose their connection are
-/// away, until each is live again.
+/// The unplanned end of a server: from this time on, clients that lose their connection are away,
+/// until each is live again.
 #[derive(Debug, Default)]
 pub struct Outage(AtomicU64);
 
@@ -87,7 +87,7 @@ impl Outage {
         self.0.store(at_ns, Ordering::Release);
     }
 
-    /// When it began, if it has.
+    /// The time of the begin, if it has come.
     pub fn begun_ns(&self, now_ns: u64) -> Option<u64> {
         let at_ns = self.0.load(Ordering::Acquire);
         (at_ns != 0 && at_ns <= now_ns).then_some(at_ns)

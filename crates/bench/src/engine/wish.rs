@@ -1,7 +1,8 @@
-//! How many clients a worker is to have, and where they connect to, changed while it runs.
+//! The requested clients of a worker and their addresses, which may change while it runs.
 //!
-//! Place: between the handle and a worker. Invariant: clients who were removed and replaced between
-//! two looks of the worker are not taken for the old ones: the worker is told how many it may keep.
+//! Place: between the handle and a worker. Invariant: clients that were removed and replaced
+//! between two looks of the worker are not mistaken for the old ones, because the worker gets the
+//! number of clients to keep.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,19 +16,19 @@ pub(super) struct Wish {
     is_new: AtomicBool,
 }
 
-/// What is wanted of one worker.
+/// The requested clients of one worker.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     /// So many clients.
     pub(super) clients: u32,
     /// Maximum number of its present clients that stay.
     pub(super) kept: u32,
-    /// Where all clients of the run connect to.
+    /// The addresses of all clients of the run.
     pub(super) routes: Arc<Routes>,
 }
 
 impl Wish {
-    /// What a worker begins with.
+    /// The initial request.
     pub(super) fn new(clients: u32, routes: Arc<Routes>) -> Wish {
         Wish {
             wanted: Mutex::new(Wanted { clients, kept: clients, routes }),

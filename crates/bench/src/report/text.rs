@@ -33,14 +33,14 @@ pub fn heading(is_coloured: bool) -> String {
 /// One line for an interval.
 pub fn interval_text(figures: &Figures) -> String {
     let latency = &figures.latency;
-    let faults = &figures.faults;
+    let faults = &figures.counts.faults;
     let micros = |value: f64| {
         if latency.count == 0 { "-".to_owned() } else { show_micros(value) }
     };
     format!(
         "{:>6.1}s {:>10} {:>9} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}",
         figures.elapsed_s,
-        show_count(figures.connections.max(0) as u64),
+        show_count(figures.counts.connections.max(0) as u64),
         show_count(figures.connect_rate.round() as u64),
         show_count(figures.send_rate.round() as u64),
         show_count(figures.receive_rate.round() as u64),
@@ -55,7 +55,7 @@ pub fn interval_text(figures: &Figures) -> String {
     )
 }
 
-/// What does not fit into the line of an interval, as a second one; empty where nothing happened.
+/// The second line of an interval: figures that the first has no column for; empty without any.
 pub fn interval_more_text(figures: &Figures) -> String {
     let mut parts = Vec::new();
     let latency = &figures.latency;
@@ -69,15 +69,15 @@ pub fn interval_more_text(figures: &Figures) -> String {
             show_micros(latency.ci99_us)
         ));
     }
-    if figures.received > 0 && figures.workload != "pub" {
+    if figures.counts.received > 0 && figures.workload != "pub" {
         parts.push(format!(
             "data from {} of {} clients",
-            show_count(figures.clients_with_data),
+            show_count(figures.counts.clients_with_data),
             show_count(figures.clients_ever)
         ));
     }
-    if figures.workload == "sub" && figures.clients_live < figures.clients as i64 {
-        let live = figures.clients_live.max(0) as u64;
+    if figures.workload == "sub" && figures.counts.clients_live < figures.clients as i64 {
+        let live = figures.counts.clients_live.max(0) as u64;
         parts.push(format!("{} clients not live yet", show_count(figures.clients - live)));
     }
     if let Some(bytes) = figures.wire_bytes_per_message {
@@ -122,29 +122,32 @@ fn count_rows(figures: &Figures, rows: &mut Rows) {
         "connections",
         format!(
             "{} of {} open, {} made ({}/s over {:.1} s), {} failed, {} lost",
-            show_count(figures.connections.max(0) as u64),
+            show_count(figures.counts.connections.max(0) as u64),
             show_count(figures.clients),
-            show_count(figures.connects),
+            show_count(figures.counts.connects),
             show_count(figures.connect_rate.round() as u64),
             figures.connecting_s,
-            show_count(figures.connects_failed),
-            show_count(figures.disconnects)
+            show_count(figures.counts.connects_failed),
+            show_count(figures.counts.disconnects)
         ),
     );
     if figures.connect_time.count > 0 {
         rows.row("connect time", digest_text(&figures.connect_time));
     }
-    if figures.sent > 0 {
-        rows.row("sent", format!("{} ({:.0}/s)", show_count(figures.sent), figures.send_rate));
+    if figures.counts.sent > 0 {
+        rows.row(
+            "sent",
+            format!("{} ({:.0}/s)", show_count(figures.counts.sent), figures.send_rate),
+        );
     }
     let what = if figures.workload == "pub" { "acknowledged" } else { "received" };
     rows.row(
         what,
         format!(
             "{} ({:.0}/s), {} payload bytes",
-            show_count(figures.received),
+            show_count(figures.counts.received),
             figures.receive_rate,
-            show_count(figures.received_bytes)
+            show_count(figures.counts.received_bytes)
         ),
     );
     if figures.workload == "pub" {
@@ -152,9 +155,9 @@ fn count_rows(figures: &Figures, rows: &mut Rows) {
             "loss",
             format!(
                 "{} unacknowledged, {} refused, {} still waiting",
-                show_count(figures.unacknowledged),
-                show_count(figures.refused),
-                show_count(figures.inflight.max(0) as u64)
+                show_count(figures.counts.unacknowledged),
+                show_count(figures.counts.refused),
+                show_count(figures.counts.inflight.max(0) as u64)
             ),
         );
     } else {
@@ -162,7 +165,7 @@ fn count_rows(figures: &Figures, rows: &mut Rows) {
             "data from",
             format!(
                 "{} of {} clients",
-                show_count(figures.clients_with_data),
+                show_count(figures.counts.clients_with_data),
                 show_count(figures.clients_ever)
             ),
         );
@@ -186,7 +189,7 @@ fn delivery_rows(figures: &Figures, rows: &mut Rows) {
         );
     }
     if figures.workload != "pub" {
-        let faults = &figures.faults;
+        let faults = &figures.counts.faults;
         rows.row(
             "verification",
             format!(
@@ -195,9 +198,9 @@ fn delivery_rows(figures: &Figures, rows: &mut Rows) {
                 show_count(faults.repeated),
                 show_count(faults.out_of_order),
                 show_count(faults.proof_failed),
-                show_count(figures.clients_faulty),
-                show_count(figures.gaps),
-                show_count(figures.skipped)
+                show_count(figures.counts.clients_faulty),
+                show_count(figures.counts.gaps),
+                show_count(figures.counts.skipped)
             ),
         );
     }
@@ -208,26 +211,29 @@ fn end_rows(figures: &Figures, rows: &mut Rows) {
     if figures.return_time.count > 0 {
         rows.row("return", return_text(&figures.return_time));
     }
-    if figures.recovered > 0 {
-        rows.row("recovered", format!("{} messages by replay", show_count(figures.recovered)));
+    if figures.counts.recovered > 0 {
+        rows.row(
+            "recovered",
+            format!("{} messages by replay", show_count(figures.counts.recovered)),
+        );
     }
-    if figures.epochs_lost + figures.epochs_continued > 0 {
+    if figures.counts.epochs_lost + figures.counts.epochs_continued > 0 {
         rows.row(
             "new epochs",
             format!(
                 "{} streams kept their position, {} lost it",
-                show_count(figures.epochs_continued),
-                show_count(figures.epochs_lost)
+                show_count(figures.counts.epochs_continued),
+                show_count(figures.counts.epochs_lost)
             ),
         );
     }
-    if figures.duplicates + figures.repeated_sends > 0 {
+    if figures.counts.duplicates + figures.counts.repeated_sends > 0 {
         rows.row(
             "once",
             format!(
                 "{} sent again, {} of them answered as duplicates",
-                show_count(figures.repeated_sends),
-                show_count(figures.duplicates)
+                show_count(figures.counts.repeated_sends),
+                show_count(figures.counts.duplicates)
             ),
         );
     }
@@ -237,10 +243,10 @@ fn end_rows(figures: &Figures, rows: &mut Rows) {
             rows.row("", example.clone());
         }
     }
-    if figures.foreign > 0 {
+    if figures.counts.foreign > 0 {
         rows.row(
             "foreign",
-            format!("{} messages of other publishers", show_count(figures.foreign)),
+            format!("{} messages of other publishers", show_count(figures.counts.foreign)),
         );
     }
     if let Some(bytes) = figures.wire_bytes_per_message {
@@ -257,7 +263,7 @@ fn end_rows(figures: &Figures, rows: &mut Rows) {
     }
 }
 
-/// How long all clients took to return.
+/// The return times of all clients.
 fn return_text(digest: &Digest) -> String {
     format!(
         "{} clients live again: p50 {}  p99 {}  the last after {}",
@@ -308,15 +314,15 @@ pub fn influx_line(figures: &Figures, time_ns: u64) -> String {
          latency_p95_us={:.1},latency_p99_us={:.1},latency_p999_us={:.1},latency_max_us={:.1},connect_p99_us={:.1} {time_ns}\n",
         figures.workload,
         figures.span,
-        figures.connections,
-        figures.connects,
+        figures.counts.connections,
+        figures.counts.connects,
         figures.connect_rate,
-        figures.received,
-        figures.sent,
-        figures.faults.lost,
-        figures.faults.repeated,
-        figures.faults.out_of_order,
-        figures.gaps,
+        figures.counts.received,
+        figures.counts.sent,
+        figures.counts.faults.lost,
+        figures.counts.faults.repeated,
+        figures.counts.faults.out_of_order,
+        figures.counts.gaps,
         latency.min_us,
         latency.mean_us,
         latency.p50_us,

@@ -1,7 +1,7 @@
 //! Ours beside what others have published.
 //!
-//! Place: from an outcome to the table that people look at first. Pure. What was not published, or
-//! not measured, stays blank, and a figure stands only beside one of the same kind.
+//! Place: from an outcome to the first table of the report. Pure. A figure that was not published
+//! or not measured stays blank, and a figure stands only beside one of the same kind.
 
 use super::outcome::{Outcome, Row};
 use super::workload::Published;

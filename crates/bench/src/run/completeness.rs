@@ -8,8 +8,8 @@
 
 use serde::Serialize;
 
-use super::message::Totals;
 use crate::audit::Findings;
+use crate::engine::Counts;
 use crate::units::show_count;
 use crate::verify::Faults;
 
@@ -24,11 +24,11 @@ pub struct Completeness {
     pub expected: u64,
     /// Different messages that were received, over all clients.
     pub received: u64,
-    /// Deliveries that are due for what was sent in the measured span.
+    /// Deliveries due for the messages of the measured span.
     pub expected_measured: u64,
     /// Those of them that came.
     pub received_measured: u64,
-    /// What was not as promised.
+    /// Violations of the delivery guarantees.
     pub faults: Faults,
     /// Connections that were lost, of subscribers and publishers.
     pub connections_lost: u64,
@@ -42,17 +42,17 @@ pub struct Completeness {
     pub repeated_sends: u64,
     /// The audit of every stream, where there was one.
     pub audit: Option<Findings>,
-    /// What is wrong, in words.
+    /// The complaints, as text.
     pub why: Vec<String>,
 }
 
-/// What was sent and received in a run.
+/// The counts of a run that the verdict needs.
 #[derive(Clone, Debug, Default)]
 pub struct Books {
-    /// Totals of the subscribers, or echo clients.
-    pub subscribers: Totals,
-    /// Totals of all publishers; none if the clients send themselves.
-    pub publishers: Option<Totals>,
+    /// Counts of the subscribers, or echo clients.
+    pub subscribers: Counts,
+    /// Counts of all publishers; none if the clients send themselves.
+    pub publishers: Option<Counts>,
     /// Clients that have each message.
     pub group: u64,
     /// Sent in the measured span.
@@ -63,7 +63,7 @@ pub struct Books {
     pub clients: u64,
     /// The loss of connections was part of the run.
     pub has_storm: bool,
-    /// What an audit found.
+    /// The findings of the audit.
     pub audit: Option<Findings>,
 }
 
@@ -71,7 +71,7 @@ impl Books {
     /// The verdict.
     pub fn judge(&self) -> Completeness {
         let subscribers = &self.subscribers;
-        let publishers = self.publishers.clone().unwrap_or_default();
+        let publishers = self.publishers.unwrap_or_default();
         // An echo is a delivery to its own sender.
         let (sent, received) = match self.publishers {
             Some(_) => (publishers.sent, subscribers.messages),
@@ -165,13 +165,13 @@ mod tests {
 
     fn books() -> Books {
         Books {
-            subscribers: Totals {
+            subscribers: Counts {
                 connections: 20,
                 messages: 100,
                 received: 100,
-                ..Totals::default()
+                ..Counts::default()
             },
-            publishers: Some(Totals { sent: 10, ..Totals::default() }),
+            publishers: Some(Counts { sent: 10, ..Counts::default() }),
             group: 10,
             sent_measured: 4,
             received_measured: 40,
@@ -186,7 +186,7 @@ mod tests {
         assert!(verdict.is_complete, "{:?}", verdict.why);
         assert_eq!((verdict.expected, verdict.expected_measured), (100, 40));
         let echoes = Books {
-            subscribers: Totals { sent: 7, received: 7, ..Totals::default() },
+            subscribers: Counts { sent: 7, received: 7, ..Counts::default() },
             group: 1,
             ..Books::default()
         };

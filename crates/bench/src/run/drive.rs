@@ -1,7 +1,7 @@
 //! The phases of a run: start, connect, settle, warm up, measure, drain, end.
 //!
-//! Place: between the plan and the outcome. What is found is written into the outcome as it is
-//! found, so that a run that fails half way reports what it has.
+//! Place: between the plan and the outcome. Each finding is written into the outcome at once, so
+//! that a run that fails half way reports all it has.
 
 use anyhow::{Context, bail};
 
@@ -18,7 +18,7 @@ use super::workload::Name;
 use crate::units::show_count;
 
 impl Run<'_> {
-    /// All phases. Whatever happens, what was found stands in the outcome.
+    /// Runs all phases. The outcome has every finding, even if a phase fails.
     ///
     /// # Errors
     /// The run cannot go on, or was interrupted.
@@ -57,7 +57,7 @@ impl Run<'_> {
         let plan = self.plan;
         let generator = Generator::start(
             "subscribers",
-            &plan.subscribers(&self.session.server),
+            &plan.subscribers(&self.session.server)?,
             &plan.client_cores,
         )?;
         self.session.subscribers = Some(generator);
@@ -65,7 +65,7 @@ impl Run<'_> {
         let is_echo = plan.workload.name == Name::Echo100k;
         let so_far = move |session: &Session<'_>| {
             let totals = session.received();
-            if is_echo { totals.connections } else { totals.clients_live }
+            if is_echo { totals.counts.connections } else { totals.counts.clients_live }
         };
         let is_short = move |session: &Session<'_>| {
             let planned = session.subscribers.as_ref().and_then(|generator| generator.clients);
@@ -79,22 +79,22 @@ impl Run<'_> {
         self.outcome.plan.client_threads = generator.threads;
         self.outcome.notes.extend(generator.notes.iter().cloned());
         let usage = end.since(&self.begin);
-        let connections = totals.connects.max(1) as f64;
+        let connections = totals.counts.connects.max(1) as f64;
         let micros = |cores: Option<f64>| Some(cores? * usage.seconds / connections * 1e6);
-        // What lies between the first intended connect and the end of the last handshake is as
-        // exact as a clock; only the last answers to subscriptions are behind it.
+        // The time between the first intended connect and the end of the last handshake is exact.
+        // Only the last answers to subscriptions come after it.
         let seconds = totals.connecting_s;
         self.outcome.connect = Some(ConnectFigures {
-            connections: totals.connects,
+            connections: totals.counts.connects,
             seconds,
-            rate: if seconds > 0.0 { totals.connects as f64 / seconds } else { 0.0 },
+            rate: if seconds > 0.0 { totals.counts.connects as f64 / seconds } else { 0.0 },
             server_cpu_us: micros(usage.server),
             client_cpu_us: end
                 .clients
                 .cpu_s
                 .is_finite()
                 .then(|| end.clients.cpu_s / connections * 1e6),
-            failed: totals.connects_failed,
+            failed: totals.counts.connects_failed,
             time: totals.connect_time,
         });
         if is_short(&self.session) {
@@ -123,7 +123,7 @@ impl Run<'_> {
         let before = self.session.read();
         self.session.wait(self.plan.settle / 2)?;
         let settled = self.session.read();
-        let clients = self.session.received().connections.max(1) as u64;
+        let clients = self.session.received().counts.connections.max(1) as u64;
         self.outcome.memory =
             Some(memory(&self.begin, &settled, &self.session.samples, clients, self.plan.is_local));
         if let Some(memory) = &mut self.outcome.memory {
@@ -177,9 +177,9 @@ impl Run<'_> {
                     .subscribers
                     .as_ref()
                     .is_some_and(|generator| generator.progress.has_sent_all);
-                all_sent && totals.received >= totals.sent
+                all_sent && totals.counts.received >= totals.counts.sent
             },
-            |session| session.received().received as i64,
+            |session| session.received().counts.received as i64,
         )?;
         if !is_back {
             self.note("Not all echoes have returned.");
@@ -208,8 +208,8 @@ impl Run<'_> {
         let is_connect = plan.workload.name == Name::Connect;
         let is_echo = plan.workload.name == Name::Echo100k;
         let books = Books {
-            subscribers: ended.totals,
-            publishers: (!is_echo).then(|| self.published.clone().unwrap_or_default()),
+            subscribers: ended.totals.counts,
+            publishers: (!is_echo).then_some(self.published),
             group: if is_echo { 1 } else { plan.size.group },
             sent_measured: self.sent_measured,
             received_measured: self.received_measured,

@@ -14,32 +14,32 @@ use anyhow::{Context, bail};
 use super::cores::Cores;
 use super::message::{Ended, Line, Measured, Order, PartConfig, Progress};
 
-/// How long a generator may take for an answer.
+/// Maximum time for an answer of a generator.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum time for its last answer: it waits for the server's answers first, and closing a million
 /// sockets takes a minute.
 const STOP_PATIENCE: Duration = Duration::from_secs(600);
 
-/// How long it may take to end when nobody is interested in its answer.
+/// Maximum time for the end of a generator whose answer is not needed.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A running load generator.
 #[derive(Debug)]
 pub struct Generator {
-    /// What it does, in a word.
+    /// The role, in a word.
     pub what: &'static str,
     child: Child,
     orders: Option<ChildStdin>,
     lines: Receiver<Line>,
     /// The newest figures.
     pub progress: Progress,
-    /// How many lines of progress have come.
+    /// Number of received progress lines.
     pub intervals: u64,
     /// Clients that it carries, once it has said so.
     pub clients: Option<u64>,
     /// Its threads.
     pub threads: u64,
-    /// What it had to say about its plan.
+    /// The notes of its plan.
     pub notes: Vec<String>,
     measured: Option<Measured>,
     ended: Option<Ended>,
@@ -185,7 +185,7 @@ impl Generator {
 impl Drop for Generator {
     fn drop(&mut self) {
         self.orders = None;
-        // It ends with its input, unless it waits for answers that nobody wants any more.
+        // A generator ends with its input, unless it waits for answers that are no longer needed.
         let deadline = Instant::now() + END_PATIENCE;
         while Instant::now() < deadline {
             if !matches!(self.child.try_wait(), Ok(None)) {

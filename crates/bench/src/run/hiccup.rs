@@ -49,7 +49,7 @@ impl Hiccups {
         Ok(hiccups)
     }
 
-    /// Ends it and answers what was found on all cores together.
+    /// Ends the measurement, and returns the delays on all cores together.
     pub fn end(mut self) -> (Digest, Vec<(f64, f64)>) {
         self.stop.store(true, Ordering::Release);
         for thread in self.threads.drain(..) {

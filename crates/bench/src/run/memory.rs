@@ -1,12 +1,12 @@
-//! What connections cost the server, the kernel and the load generator, from two readings and the
-//! samples between them.
+//! Memory of connections in the server, the kernel and the load generator, from two readings and
+//! the samples between them.
 //!
 //! Place: behind the phase `settle`. Pure.
 
 use super::outcome::{MemoryFigures, Sample};
 use super::session::Reading;
 
-/// What connections cost, from before the first one to when all had settled.
+/// The memory of connections, from before the first one to when all had settled.
 pub fn memory(
     begin: &Reading,
     settled: &Reading,
@@ -46,8 +46,8 @@ pub fn memory(
     }
 }
 
-/// How many sockets other programs have opened (or closed, below zero) between two readings, where
-/// that is enough to disturb what the kernel is said to need.
+/// Number of sockets that other programs have opened (or closed, if negative) between two readings,
+/// if it is large enough to distort the kernel's memory figure.
 pub fn others_sockets(
     begin: &Reading,
     settled: &Reading,

@@ -1,148 +1,101 @@
-//! What a run and its load generators say to each other: one JSON object per line.
+//! The messages between a run and its load generators: one JSON object per line.
 //!
-//! Place: between the processes of a run. The first line that a generator reads is its
-//! [`PartConfig`], the others are [`Order`]s; what it writes are [`Line`]s. When its input ends, it
-//! ends. Times are on the monotonic clock of the machine, which all processes share.
+//! Place: between the processes of a run. The first line to a generator is its [`PartConfig`], the
+//! others are [`Order`]s; its output are [`Line`]s. A generator ends with its input. Times are on
+//! the monotonic clock of the machine, which all processes share.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::audit::Findings;
-use crate::engine::Transport;
+use crate::engine::{Counts, EchoesConfig, PublishersConfig, SubscribersConfig, Tally};
 use crate::statistics::Digest;
-use crate::verify::Faults;
 
-/// What a load generator is to be.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The configuration of a load generator.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct PartConfig {
-    /// What it does.
-    pub role: Role,
-    /// The server.
-    pub url: String,
-    /// Whose certificates are believed, where the server speaks TLS: those of this file, or the
-    /// system's.
+    /// The load, whose trusted certificates are the two fields below.
+    pub work: Work,
+    /// Trusted certificates of a server with TLS; without this file, the system's.
     pub certificate: Option<PathBuf>,
-    /// Any certificate is believed.
+    /// Accept any certificate.
     pub is_insecure: bool,
-    /// Source addresses, as patterns.
-    pub local_addresses: Vec<String>,
-    /// Connects per second; 0: as fast as it goes.
-    pub connect_rate: f64,
-    /// Between two lines of progress.
+    /// File for the acknowledged messages of publishers.
+    pub ledger: Option<PathBuf>,
+    /// Time between two lines of progress, in milliseconds.
     pub interval_ms: u64,
 }
 
-/// What a load generator does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The load of a generator.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Subscribes, one topic each.
-    Subscribers {
-        /// How they receive.
-        transport: Transport,
-        /// How many.
-        clients: u64,
-        /// The topics, as a pattern; client i takes topic i modulo their number.
-        topics: String,
-        /// So many keep their own latencies.
-        sample: u64,
-        /// Every stream is audited.
-        is_audited: bool,
-        /// Whether the last receiver of each message is measured.
-        has_last_receiver: bool,
-        /// Connects per second when they return from being away.
-        return_rate: f64,
-    },
-    /// Publishes.
-    Publishers {
-        /// Connections that share the load.
-        connections: u64,
-        /// The topics, in turn.
-        topics: String,
-        /// Each message is for a random topic instead.
-        is_random: bool,
-        /// Messages per second.
-        rate: f64,
-        /// Bytes of a message.
-        size: usize,
-        /// Ask for acknowledgements.
-        acknowledge: bool,
-        /// Send again until it is acknowledged.
-        exactly_once: bool,
-        /// Acknowledgements that one connection waits for.
-        inflight_max: usize,
-        /// Where to write what was acknowledged.
-        ledger: Option<PathBuf>,
-    },
-    /// Pings an echo service.
-    Echoes {
-        /// How many.
-        clients: u64,
-        /// Between two pings of one client, in seconds.
-        every_s: f64,
-        /// Bytes of a ping.
-        size: usize,
-    },
+pub enum Work {
+    /// Subscribers.
+    Subscribers(SubscribersConfig),
+    /// Publishers.
+    Publishers(PublishersConfig),
+    /// Clients of an echo service.
+    Echoes(EchoesConfig),
 }
 
-/// What a load generator is told while it runs.
+/// An order to a running load generator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// What was meant for this span is measured, and nothing is sent behind it. It lies
-    /// [`MEASURE_AHEAD_NS`] ahead.
+    /// Measure the messages whose intended time is in this span, and send none after it. The span
+    /// begins at least [`MEASURE_AHEAD_NS`] after the order.
     Measure {
-        /// Its begin.
+        /// The begin.
         from_ns: u64,
-        /// Its end.
+        /// The end.
         until_ns: u64,
     },
-    /// All clients lose their connections and return.
+    /// Disconnect all clients, and let them return.
     Leave {
-        /// When they lose them.
+        /// The time of the disconnect.
         at_ns: u64,
-        /// When they return.
+        /// The time of the return.
         return_ns: u64,
     },
-    /// The server is about to go.
+    /// Expect the loss of the server.
     Outage {
-        /// From when on who loses its connection counts as away.
+        /// The time from which a client that loses its connection counts as away.
         at_ns: u64,
     },
-    /// What publishers were acknowledged stands in this file.
+    /// Read the acknowledged messages of the publishers from this file.
     Ledger {
-        /// Its path.
+        /// The path.
         path: PathBuf,
     },
-    /// Tell what was measured.
+    /// Report the measured span.
     Report,
-    /// End, once what is under way has its answer.
+    /// End after the answers to pending requests.
     Stop,
 }
 
-/// How long before its begin a measured span is told.
+/// Minimum time between the order to measure a span and its begin.
 pub const MEASURE_AHEAD_NS: u64 = 500_000_000;
 
-/// What a load generator tells.
+/// A line of output of a load generator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
-    /// It has begun.
+    /// The generator has started.
     Started {
-        /// Clients or connections that it carries.
+        /// Number of clients or connections.
         clients: u64,
-        /// Threads.
+        /// Number of threads.
         threads: u64,
-        /// Why they are fewer than wanted.
+        /// Notes about the plan, such as why there are fewer clients than requested.
         notes: Vec<String>,
     },
-    /// It cannot begin.
+    /// The generator cannot start.
     Failed {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// An interval is over.
+    /// The progress of an interval.
     Progress(Box<Progress>),
     /// The answer to [`Order::Report`].
     Measured(Box<Measured>),
@@ -150,106 +103,85 @@ pub enum Line {
     Ended(Box<Ended>),
 }
 
-/// How far it has come.
+/// The progress of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Seconds of the interval.
+    /// Length of the interval in seconds.
     pub seconds: f64,
-    /// Received in the interval.
+    /// Messages received in the interval.
     pub received: u64,
-    /// Sent in the interval.
+    /// Messages sent in the interval.
     pub sent: u64,
-    /// Measured latencies that came in the interval.
+    /// Latencies of the measured messages that arrived in the interval.
     pub latency: Digest,
-    /// Since the start.
+    /// The state since the start.
     pub totals: Totals,
-    /// Nothing is to be sent any more.
+    /// Whether all messages were sent.
     pub has_sent_all: bool,
-    /// Every audited stream has what was acknowledged.
+    /// Whether every audited stream has all acknowledged messages.
     pub has_all_acknowledged: bool,
 }
 
-/// Counts since the start.
+/// The state since the start of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Open connections.
-    pub connections: i64,
-    /// Connections that were made.
-    pub connects: u64,
-    /// Attempts that failed.
-    pub connects_failed: u64,
-    /// Open connections that were lost.
-    pub disconnects: u64,
-    /// Clients whose subscription is answered, and nothing is replayed.
-    pub clients_live: i64,
-    /// Clients that have received something.
-    pub clients_with_data: u64,
-    /// Received, or acknowledged.
-    pub received: u64,
-    /// Different messages.
-    pub messages: u64,
-    /// Those of them that were replayed.
-    pub recovered: u64,
-    /// Sent.
-    pub sent: u64,
-    /// Refused by the server.
-    pub refused: u64,
-    /// Never acknowledged.
-    pub unacknowledged: u64,
-    /// Sent again after a loss of the connection.
-    pub repeated_sends: u64,
-    /// Without an acknowledgement now.
-    pub inflight: i64,
-    /// Not as promised.
-    pub faults: Faults,
-    /// Announced gaps.
-    pub gaps: u64,
-    /// Announced skips.
-    pub skipped: u64,
-    /// Messages that no generator wrote.
-    pub foreign: u64,
-    /// Seconds in which connecting went on.
+    /// The counts.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Seconds during which connects were in progress.
     pub connecting_s: f64,
-    /// From the intended connect to the end of the handshake.
+    /// Time from the intended connect to the end of the handshake.
     pub connect_time: Digest,
-    /// From the return, or from the loss of the server, until live again.
+    /// Time from the return, or from the loss of the server, until a client was live again.
     pub return_time: Digest,
-    /// The newest trouble.
+    /// The newest problem, as text.
     pub trouble: Option<String>,
 }
 
-/// What was measured.
+impl From<&Tally> for Totals {
+    fn from(tally: &Tally) -> Totals {
+        Totals {
+            counts: tally.counts,
+            connecting_s: tally.connecting.seconds(),
+            connect_time: tally.connect_time.digest(),
+            return_time: tally.return_time.digest(),
+            trouble: tally.trouble.clone(),
+        }
+    }
+}
+
+/// The figures of the measured span.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Sent within the span.
+    /// Messages sent in the span.
     pub sent: u64,
-    /// From the intended time to the receipt.
+    /// Time from the intended sending to the receipt.
     pub latency: Digest,
     /// The latencies as a distribution: shares and microseconds.
     pub distribution: Vec<(f64, f64)>,
-    /// How much later than intended messages left.
+    /// Delay of a message's sending after its intended time.
     pub send_delay: Digest,
-    /// From the intended time until the last of all clients had it.
+    /// Time from the intended sending to the receipt by the last client.
     pub last_receiver: Digest,
 }
 
-/// What a load generator left.
+/// The final state of a load generator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Since the start.
+    /// The state since the start.
     pub totals: Totals,
-    /// What the audit found.
+    /// The findings of the audit.
     pub findings: Option<Findings>,
-    /// Median, 95th and 99th percentile over the sampled clients' own messages, in microseconds.
+    /// Latencies of the sampled clients.
     pub sample: Option<SampleFigures>,
 }
 
 /// Latencies of a few clients, as published tests have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SampleFigures {
-    /// How many clients.
+    /// Number of clients.
     pub clients: u64,
-    /// Their messages.
+    /// Number of their messages.
     pub messages: u64,
     /// Median, in microseconds.
     pub p50_us: f64,

@@ -38,6 +38,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
+use crate::command::Ack;
 use crate::engine::Transport;
 use crate::units::{parse_duration, parse_rate, parse_size};
 use outcome::{Outcome, PlanFigures};
@@ -52,15 +53,6 @@ pub use observe::ProcessFigures;
 pub use part::run as run_part;
 pub use server::Folder;
 pub use workload::Name;
-
-/// The acknowledgement that publishers request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AckChoice {
-    /// None.
-    None,
-    /// The message is in its log.
-    Appended,
-}
 
 /// Whether topics have a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -94,8 +86,8 @@ pub struct RunCommand {
     #[arg(long, value_enum, default_value_t = Transport::Ws)]
     pub transport: Transport,
     /// Acknowledgement that publishers request
-    #[arg(long, value_enum, default_value_t = AckChoice::Appended)]
-    pub ack: AckChoice,
+    #[arg(long, value_enum, default_value_t = Ack::Appended)]
+    pub ack: Ack,
     /// Whether topics have a history on the started server
     #[arg(long, value_enum, default_value_t = HistoryChoice::On)]
     pub history: HistoryChoice,

@@ -1,4 +1,4 @@
-//! What the kernel says about the processes of a run, and about the machine.
+//! The kernel's figures about the processes of a run, and about the machine.
 //!
 //! Place: read by the run once per interval. Parsers are pure; a file that the kernel does not
 //! offer leaves its figure out.
@@ -89,7 +89,7 @@ impl MachineFigures {
     }
 }
 
-/// What does not change during a run.
+/// Facts that do not change during a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineFacts {
     /// Cores that this process may use.

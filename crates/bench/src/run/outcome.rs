@@ -1,4 +1,4 @@
-//! What a run has come to: everything that its report says.
+//! The outcome of a run: the content of its report.
 //!
 //! Place: filled by the phases, written as `report.json`, shown by [`super::text`] and
 //! [`super::page`].
@@ -21,33 +21,33 @@ pub struct Outcome {
     pub name: &'static str,
     /// In words.
     pub title: &'static str,
-    /// What was done.
+    /// A description of the workload.
     pub what: &'static str,
     /// The program that measured.
     pub version: String,
-    /// What was typed.
+    /// The command line.
     pub command_line: String,
-    /// When it began, in UTC.
+    /// The start time, in UTC.
     pub began: String,
     /// On what.
     pub machine: MachineFacts,
-    /// How large, and how.
+    /// The size and the parameters.
     pub plan: PlanFigures,
-    /// What limits the size here, the lowest first.
+    /// The limits of this machine, the lowest first.
     pub limits: Vec<Limit>,
-    /// What others have published.
+    /// The published figures.
     pub published: Option<Published>,
     /// From when until when.
     pub phases: Vec<Phase>,
     /// One for each interval.
     pub samples: Vec<Sample>,
-    /// How connections were made.
+    /// The connection phase.
     pub connect: Option<ConnectFigures>,
-    /// What they cost.
+    /// The memory of connections.
     pub memory: Option<MemoryFigures>,
-    /// What the measured span came to.
+    /// The figures of the measured span.
     pub measured: Option<MeasuredFigures>,
-    /// How late a thread was woken meanwhile.
+    /// The delays of a thread's wake-ups during the run.
     pub hiccups: Option<HiccupFigures>,
     /// The loss of all connections, and the return.
     pub storm: Option<StormFigures>,
@@ -59,20 +59,20 @@ pub struct Outcome {
     pub completeness: Completeness,
     /// Ours beside the published figures.
     pub comparison: Vec<Row>,
-    /// What the reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
-    /// Why the run did not come to its end.
+    /// The reason why the run did not complete.
     pub trouble: Option<String>,
 }
 
-/// How large, and how.
+/// The size and the parameters of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PlanFigures {
-    /// How large.
+    /// The size.
     pub size: Option<Size>,
     /// Clients as published.
     pub clients_published: u64,
-    /// How clients receive.
+    /// The protocol of the clients.
     pub transport: String,
     /// Bytes of a message.
     pub message_bytes: u64,
@@ -106,7 +106,7 @@ pub struct PlanFigures {
     pub publisher_connections: u64,
     /// Options of the server, as a file; none of a foreign server.
     pub server_configuration: Option<String>,
-    /// Where the server is, if it was there already.
+    /// The URL of the server, if the run did not start it.
     pub foreign_url: Option<String>,
 }
 
@@ -164,7 +164,7 @@ pub struct Sample {
     pub steal: Option<f64>,
 }
 
-/// How connections were made.
+/// The connection phase.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ConnectFigures {
     /// Connections.
@@ -183,7 +183,7 @@ pub struct ConnectFigures {
     pub time: Digest,
 }
 
-/// What connections cost.
+/// Memory and CPU time of connections.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct MemoryFigures {
     /// Connections when it was taken.
@@ -209,7 +209,7 @@ pub struct MemoryFigures {
     pub threads: Option<u64>,
 }
 
-/// What the measured span came to.
+/// The figures of the measured span.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct MeasuredFigures {
     /// Its length, in seconds.
@@ -226,7 +226,7 @@ pub struct MeasuredFigures {
     pub latency: Digest,
     /// The same: shares and microseconds.
     pub distribution: Vec<(f64, f64)>,
-    /// How much later than intended messages left their publisher. It is part of the latency.
+    /// Delay of a message's sending after its intended time. It is part of the latency.
     pub send_delay: Digest,
     /// From the intended send time to the acknowledgement, for publications.
     pub acknowledgement: Option<Digest>,
@@ -251,7 +251,8 @@ pub struct MeasuredFigures {
 /// The hiccup meter.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct HiccupFigures {
-    /// How late a thread was woken that was to wake each millisecond, on the cores of the run.
+    /// Wake-up delays of a thread that sleeps for one millisecond at a time, on the cores of the
+    /// run.
     pub late: Digest,
     /// The same: shares and microseconds.
     pub distribution: Vec<(f64, f64)>,
@@ -262,7 +263,7 @@ pub struct HiccupFigures {
 pub struct StormFigures {
     /// The server was killed and started again; otherwise the clients went.
     pub has_killed_server: bool,
-    /// How long they, or it, were away, in seconds.
+    /// Length of the absence of the clients or the server, in seconds.
     pub away_s: f64,
     /// From the start of the server until it was ready again, in seconds.
     pub restart_s: Option<f64>,
@@ -289,11 +290,11 @@ pub struct Step {
     pub sent_rate: f64,
     /// Latency.
     pub latency: Digest,
-    /// How late the publisher was.
+    /// Delay of a message's sending after its intended time.
     pub send_delay: Digest,
     /// It was sustained.
     pub is_good: bool,
-    /// Why not.
+    /// The reason if it was not.
     pub why: Option<String>,
 }
 

@@ -15,7 +15,7 @@ pub fn render(json: &str, name: &str) -> String {
     let data = json.replace('<', "\\u003c");
     let mut page = String::with_capacity(HTML.len() + CSS.len() + SCRIPT.len() + data.len());
     let mut rest = HTML;
-    // Each mark stands once, in this order; what is put in is never looked at again.
+    // Each mark occurs once, in this order. Inserted text is never searched.
     for (mark, text) in
         [("{{name}}", name), ("{{css}}", CSS), ("{{data}}", &data), ("{{script}}", SCRIPT)]
     {

@@ -1,46 +1,36 @@
 //! A load generator: the child process of a run that carries subscribers, publishers or echo
 //! clients.
 //!
-//! Place: between [`super::message`] and the engine. It says nothing but its lines, and does what
-//! it is told.
+//! Place: between [`super::message`] and the engine. Its output has only its lines.
 
 use std::io::{BufRead, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 
 use super::message::{
-    Ended, Line, MEASURE_AHEAD_NS, Measured, Order, PartConfig, Progress, Role, SampleFigures,
-    Totals,
+    Ended, Line, MEASURE_AHEAD_NS, Measured, Order, PartConfig, Progress, SampleFigures, Totals,
+    Work,
 };
-use crate::choice::Choice;
-use crate::engine::{
-    Common, Echoes, EchoesConfig, Handle, Load, Order as TopicOrder, Publishers, PublishersConfig,
-    Subscribers, SubscribersConfig, Tally, Topics, Window,
-};
+use crate::engine::{Echoes, Handle, Publishers, Subscribers, Tally};
 use crate::ledger_file::{self, Awaited};
-use crate::payload::{Clock, seed_from_entropy};
-use crate::source::Sources;
+use crate::payload::Clock;
 use crate::statistics::{Recorder, Sample};
 
-/// How often orders are looked for.
+/// Time between two looks for orders.
 const LOOK: Duration = Duration::from_millis(10);
-/// What was counted before a span is forgotten so long before it begins: workers hand over every
-/// 100 ms.
+/// Earlier counts are dropped this time before a span begins: workers hand over every 100 ms.
 const FORGET_AHEAD_NS: u64 = MEASURE_AHEAD_NS / 5;
 
-/// Runs until it is told to stop, its input ends, or `stop` is set.
+/// Runs until [`Order::Stop`], the end of its input, or `stop`.
 ///
 /// # Errors
 /// The first line makes no sense, or the workload cannot begin.
 pub fn run(stop: &AtomicBool) -> anyhow::Result<()> {
     let (config, orders) = listen()?;
-    let ledger = match &config.role {
-        Role::Publishers { ledger, .. } => ledger.clone(),
-        _ => None,
-    };
+    let ledger = config.ledger.clone();
     let interval = Duration::from_millis(config.interval_ms.max(50));
     let handle = match start(config) {
         Ok(handle) => handle,
@@ -75,7 +65,7 @@ struct Part {
     is_judged: bool,
 }
 
-/// What was counted, for two readers with begins of their own.
+/// The counts for two readers, each with its own begin.
 #[derive(Default)]
 struct Counted {
     /// Since the begin of the measured span.
@@ -157,7 +147,7 @@ impl Part {
         Ok(())
     }
 
-    /// Takes what was counted since the last time, and answers the totals.
+    /// Adds the counts since the last call, and returns the totals.
     fn collect(&mut self) -> Tally {
         let snapshot = self.handle.snapshot();
         self.counted.add(&snapshot.interval);
@@ -184,7 +174,7 @@ impl Part {
             received: interval.received,
             sent: interval.sent,
             latency: interval.latency.digest(),
-            totals: totals(&total),
+            totals: Totals::from(&total),
             has_sent_all: self.handle.has_sent_all(),
             has_all_acknowledged,
         })))
@@ -197,7 +187,7 @@ impl Part {
         }
         let samples = summary.samples.iter().map(|(_, sample)| sample);
         say(&Line::Ended(Box::new(Ended {
-            totals: totals(&summary.total),
+            totals: Totals::from(&summary.total),
             findings: summary.findings,
             sample: sample_figures(samples),
         })))
@@ -224,98 +214,20 @@ fn listen() -> anyhow::Result<(PartConfig, Receiver<Order>)> {
 }
 
 fn start(config: PartConfig) -> anyhow::Result<Handle> {
-    let target = match config.role {
-        Role::Echoes { .. } => crate::command::ECHO_TARGET,
-        _ => client::url::TARGET,
-    };
-    let mut common = Common::with_target(&[config.url], target)?;
-    common.local_addresses =
-        Sources::parse_addresses(&config.local_addresses).map_err(anyhow::Error::msg)?;
-    common.connect_rate = config.connect_rate;
-    common.tls.roots = tls::Roots::of_flags(config.certificate.as_deref(), config.is_insecure);
-    let parse = |topics: &str| topics.parse().map_err(|why: String| anyhow!(why));
-    match config.role {
-        Role::Subscribers {
-            transport,
-            clients,
-            topics,
-            sample,
-            is_audited,
-            has_last_receiver,
-            return_rate,
-        } => {
-            let seed = common.seed;
-            let mut subscribers = SubscribersConfig::new(common, parse(&topics)?, clients);
-            subscribers.transport = transport;
-            subscribers.topics =
-                Topics { pattern: parse(&topics)?, choice: Choice::OneToOne, per_client: 1, seed };
-            subscribers.sample = sample;
-            subscribers.is_audited = is_audited;
-            subscribers.has_last_receiver = has_last_receiver;
-            subscribers.return_rate = Some(return_rate);
-            Subscribers::start(subscribers)
+    let roots = tls::Roots::of_flags(config.certificate.as_deref(), config.is_insecure);
+    match config.work {
+        Work::Subscribers(mut config) => {
+            config.common.tls.roots = roots;
+            Subscribers::start(config)
         }
-        Role::Publishers {
-            connections,
-            topics,
-            is_random,
-            rate,
-            size,
-            acknowledge,
-            exactly_once,
-            inflight_max,
-            ledger: _,
-        } => Publishers::start(PublishersConfig {
-            common,
-            connections,
-            load: Load {
-                topics: parse(&topics)?,
-                order: if is_random { TopicOrder::Random } else { TopicOrder::RoundRobin },
-                rate,
-                size,
-                acknowledge: acknowledge || exactly_once,
-                exactly_once,
-                inflight_max: inflight_max.max(1),
-                clock: Clock::Monotonic,
-                publisher: seed_from_entropy() as u32,
-                count: 0,
-                window: Window::from(0),
-            },
-        }),
-        Role::Echoes { clients, every_s, size } => Echoes::start(EchoesConfig {
-            common,
-            clients,
-            clients_max: clients,
-            every: Duration::from_secs_f64(every_s),
-            size,
-        }),
-    }
-}
-
-fn totals(tally: &Tally) -> Totals {
-    Totals {
-        connections: tally.connections,
-        connects: tally.connects,
-        connects_failed: tally.connects_failed,
-        disconnects: tally.disconnects,
-        clients_live: tally.clients_live,
-        clients_with_data: tally.clients_with_data,
-        received: tally.received,
-        messages: tally.messages,
-        recovered: tally.recovered,
-        sent: tally.sent,
-        refused: tally.refused,
-        unacknowledged: tally.unacknowledged,
-        repeated_sends: tally.repeated_sends,
-        inflight: tally.inflight,
-        faults: tally.faults,
-        gaps: tally.gaps,
-        skipped: tally.skipped,
-        foreign: tally.foreign,
-        connecting_s: tally.connecting.seconds(),
-        connect_time: tally.connect_time.digest(),
-        return_time: tally.return_time.digest(),
-        trouble: tally.trouble.clone(),
+        Work::Publishers(mut config) => {
+            config.common.tls.roots = roots;
+            Publishers::start(config)
+        }
+        Work::Echoes(mut config) => {
+            config.common.tls.roots = roots;
+            Echoes::start(config)
+        }
     }
 }
 
@@ -338,7 +250,7 @@ fn sample_figures<'a>(samples: impl Iterator<Item = &'a Sample>) -> Option<Sampl
     })
 }
 
-/// Who cannot be told any more has nobody to work for.
+/// Writes a line. An error ends the generator, because its run is gone.
 fn say(line: &Line) -> anyhow::Result<()> {
     let text = serde_json::to_string(line)?;
     let mut output = std::io::stdout().lock();
@@ -350,12 +262,16 @@ fn say(line: &Line) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Counts;
 
-    /// Where an interval is cut by the begin of the measured span, its line of progress is of both
-    /// parts: the graph of rates has no hole there.
+    /// The measured span begins within an interval, and the line of progress covers the whole
+    /// interval, so that the graph of rates has no hole.
     #[test]
     fn the_begin_of_the_measured_span_takes_nothing_from_an_interval() {
-        let of = |received| Tally { received, ..Tally::default() };
+        let of = |received| Tally {
+            counts: Counts { received, ..Counts::default() },
+            ..Tally::default()
+        };
         let mut counted = Counted::default();
         counted.add(&of(90));
         counted.begin_measured();

@@ -1,4 +1,4 @@
-//! What a run is to be: the command line, the workload and the machine brought together.
+//! The plan of a run, from the command line, the workload and the machine.
 //!
 //! Place: before the first process. Everything that can be refused is refused here.
 
@@ -12,8 +12,10 @@ use super::cores::Cores;
 use super::scale::{self, Limit, Machine, Scale};
 use super::server::ServerPlan;
 use super::workload::{Name, Size, Workload};
-use super::{AckChoice, HistoryChoice, RunCommand};
+use super::{HistoryChoice, RunCommand};
+use crate::command::Ack;
 use crate::engine::{Route, Transport};
+use crate::pattern::Pattern;
 use crate::units::show_count;
 
 /// Messages per second that one connection of a publisher carries.
@@ -24,7 +26,7 @@ const CONNECTIONS: std::ops::RangeInclusive<u64> = 4..=64;
 /// repetition of.
 const INFLIGHT_MAX: usize = 4_096;
 const INFLIGHT_ONCE_MAX: usize = 2_048;
-/// How long a server that is there already may take to accept.
+/// Maximum time for a running server to accept a connection.
 const REACH_PATIENCE: Duration = Duration::from_secs(5);
 /// Clients whose own latencies are kept, as in the published tests.
 const SAMPLED: u64 = 100;
@@ -32,17 +34,17 @@ const SAMPLED: u64 = 100;
 /// Everything that is decided before the start.
 #[derive(Clone, Debug)]
 pub struct RunPlan {
-    /// What is done.
+    /// The workload.
     pub workload: Workload,
-    /// How large.
+    /// The size.
     pub size: Size,
-    /// What limits it.
+    /// The limits of the size.
     pub limits: Vec<Limit>,
     /// The machine was smaller than the workload.
     pub is_limited: bool,
     /// The topics, as a pattern.
-    pub topics: String,
-    /// How clients receive.
+    pub topics: Pattern,
+    /// The protocol of the clients.
     pub transport: Transport,
     /// Bytes of a message.
     pub message_bytes: usize,
@@ -60,7 +62,7 @@ pub struct RunPlan {
     pub has_acknowledgements: bool,
     /// Cores of the server; none: not pinned.
     pub server_cores: Cores,
-    /// How many the server may use.
+    /// Number of cores that the server may use.
     pub server_cores_count: u64,
     /// Cores of the load generators.
     pub client_cores: Cores,
@@ -76,7 +78,7 @@ pub struct RunPlan {
     pub inflight_max: usize,
     /// Clients whose own latencies are kept.
     pub sample: u64,
-    /// Where publishers write what was acknowledged, where streams are audited.
+    /// The publishers' file for acknowledged messages, if streams are audited.
     pub ledger: Option<PathBuf>,
     /// Whose certificates are believed of a server that is there already.
     pub certificate: Option<PathBuf>,
@@ -84,7 +86,7 @@ pub struct RunPlan {
     pub is_insecure: bool,
     /// The server is killed in a storm.
     pub kills_server: bool,
-    /// How long clients, or the server, are away in a storm.
+    /// Length of the absence of the clients or the server in a storm.
     pub away: Duration,
     /// The sustainable rate is looked for.
     pub is_searching: bool,
@@ -95,7 +97,7 @@ pub struct RunPlan {
 }
 
 impl RunPlan {
-    /// Plans; `folder` is for files of the run that nobody keeps.
+    /// Plans a run; `folder` is for its temporary files.
     ///
     /// # Errors
     /// Options that do not go together.
@@ -130,7 +132,7 @@ impl RunPlan {
         let per_connection = (size.rate / CONNECTION_RATE).ceil() as u64;
         let connections = per_connection.clamp(*CONNECTIONS.start(), *CONNECTIONS.end());
         Ok(RunPlan {
-            topics: workload.topics(&size),
+            topics: workload.topics(&size).parse().map_err(anyhow::Error::msg)?,
             transport: command.transport,
             message_bytes: command.size.map_or(workload.size, |bytes| bytes as usize),
             duration: command.duration.unwrap_or(default_duration(workload.name)),
@@ -141,7 +143,7 @@ impl RunPlan {
                 Name::Connect => 0.0,
                 _ => scale::connect_rate(cores_count),
             }),
-            has_acknowledgements: command.ack == AckChoice::Appended || workload.is_once,
+            has_acknowledgements: command.ack == Ack::Appended || workload.is_once,
             is_local,
             server,
             // Twice as many where all of them return while their old ports may still be taken.
@@ -178,7 +180,7 @@ impl RunPlan {
         Cores(cores)
     }
 
-    /// What is said before it begins.
+    /// The sentences that are printed before the run.
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = vec![format!(
             "{} clients ({} published, {:.3} %) on {} topics, {} messages/s published, {} delivered.",
@@ -215,7 +217,7 @@ fn is_local(command: &RunCommand) -> anyhow::Result<bool> {
     Ok(address.ip().is_loopback())
 }
 
-/// What cannot be done, and what does not go together.
+/// Rejects impossible and contradictory options.
 fn check(command: &RunCommand, workload: &Workload) -> anyhow::Result<()> {
     let name = workload.name;
     let is_plain_url = command.url.as_ref().is_some_and(|url| !has_tls_scheme(url));

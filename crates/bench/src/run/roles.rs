@@ -1,67 +1,78 @@
-//! What the load generators of a run are to be.
+//! The configurations of a run's load generators.
 //!
-//! Place: from the plan to the children. Pure.
+//! Place: from the plan to the child processes.
 
-use super::message::{PartConfig, Role};
+use std::time::Duration;
+
+use super::message::{PartConfig, Work};
 use super::plan::RunPlan;
 use super::server::Server;
 use super::workload::Name;
+use crate::command::ECHO_TARGET;
+use crate::engine::{Common, EchoesConfig, Order, PublishersConfig, SubscribersConfig};
+use crate::source::Sources;
 
 impl RunPlan {
-    /// What receives.
-    pub fn subscribers(&self, server: &Server) -> PartConfig {
-        let role = match self.workload.name {
-            Name::Echo100k => Role::Echoes {
-                clients: self.size.clients,
-                every_s: self.size.clients as f64 / self.size.rate.max(1e-9),
+    /// The generator that receives.
+    ///
+    /// # Errors
+    /// The server's URL has no address.
+    pub fn subscribers(&self, server: &Server) -> anyhow::Result<PartConfig> {
+        let is_echo = self.workload.name == Name::Echo100k;
+        let target = if is_echo { ECHO_TARGET } else { client::url::TARGET };
+        let mut common = Common::with_target(&[server.url.clone()], target)?;
+        common.local_addresses =
+            Sources::parse_addresses(&self.local_addresses).map_err(anyhow::Error::msg)?;
+        common.connect_rate = self.connect_rate;
+        let clients = self.size.clients;
+        let work = if is_echo {
+            Work::Echoes(EchoesConfig {
+                common,
+                clients,
+                clients_max: clients,
+                every: Duration::from_secs_f64(clients as f64 / self.size.rate.max(1e-9)),
                 size: self.message_bytes,
-            },
-            _ => Role::Subscribers {
+            })
+        } else {
+            Work::Subscribers(SubscribersConfig {
                 transport: self.transport,
-                clients: self.size.clients,
-                topics: self.topics.clone(),
                 sample: self.sample,
                 is_audited: self.ledger.is_some(),
                 has_last_receiver: self.workload.name == Name::FanOut,
-                return_rate: 0.0,
-            },
+                return_rate: Some(0.0),
+                ..SubscribersConfig::new(common, self.topics.clone(), clients)
+            })
         };
-        PartConfig {
-            role,
-            url: server.url.clone(),
-            certificate: self.certificate(server),
-            is_insecure: self.is_insecure,
-            local_addresses: self.local_addresses.clone(),
-            connect_rate: self.connect_rate,
-            interval_ms: self.interval.as_millis() as u64,
-        }
+        Ok(PartConfig { ledger: None, ..self.part(work, server) })
     }
 
-    /// What publishes.
-    pub fn publishers(&self, server: &Server, rate: f64) -> PartConfig {
-        PartConfig {
-            role: Role::Publishers {
-                connections: self.publisher_connections,
-                topics: self.topics.clone(),
-                is_random: self.workload.name == Name::Unicast,
-                rate,
-                size: self.message_bytes,
-                acknowledge: self.has_acknowledgements,
-                exactly_once: self.workload.is_once,
-                inflight_max: self.inflight_max,
-                ledger: self.ledger.clone(),
-            },
-            url: server.url.clone(),
-            certificate: self.certificate(server),
-            is_insecure: self.is_insecure,
-            local_addresses: Vec::new(),
-            connect_rate: 0.0,
-            interval_ms: self.interval.as_millis() as u64,
-        }
+    /// The generator that publishes.
+    ///
+    /// # Errors
+    /// The errors of [`RunPlan::subscribers`].
+    pub fn publishers(&self, server: &Server, rate: f64) -> anyhow::Result<PartConfig> {
+        let common = Common::new(&[server.url.clone()])?;
+        let mut config = PublishersConfig::new(common, self.topics.clone(), rate);
+        config.connections = self.publisher_connections;
+        config.load.order = match self.workload.name {
+            Name::Unicast => Order::Random,
+            _ => Order::RoundRobin,
+        };
+        config.load.size = self.message_bytes;
+        config.load.acknowledge = self.has_acknowledgements || self.workload.is_once;
+        config.load.exactly_once = self.workload.is_once;
+        config.load.inflight_max = self.inflight_max;
+        Ok(self.part(Work::Publishers(config), server))
     }
 
-    /// The certificate of the started server, else the given one.
-    fn certificate(&self, server: &Server) -> Option<std::path::PathBuf> {
-        server.certificate().or_else(|| self.certificate.clone())
+    /// A generator with the certificate of the started server, else the given one.
+    fn part(&self, work: Work, server: &Server) -> PartConfig {
+        PartConfig {
+            work,
+            certificate: server.certificate().or_else(|| self.certificate.clone()),
+            is_insecure: self.is_insecure,
+            ledger: self.ledger.clone(),
+            interval_ms: self.interval.as_millis() as u64,
+        }
     }
 }

@@ -1,7 +1,7 @@
-//! How large a workload this machine can hold, and what limits it.
+//! The largest workload that this machine can carry, and the limits of its size.
 //!
-//! Place: before anything is started. Costs are those of `docs/performance.md`, rounded up; a limit
-//! is told with what to do about it.
+//! Place: before any process is started. Costs are those of `docs/performance.md`, rounded up. Each
+//! limit comes with its remedy.
 
 use net::kernel::registered_room;
 use net::system::{raise_nofile_limit, unshare_table};
@@ -12,9 +12,9 @@ use super::workload::Workload;
 use crate::source::PORTS;
 use crate::units::show_count;
 
-/// What an idle established socket costs the kernel, in bytes.
+/// Kernel memory of an idle established socket, in bytes.
 const SOCKET_BYTES: u64 = 4_200;
-/// What a client costs the server and its generator in user space, in bytes; with TLS.
+/// User-space memory of a client in the server and its generator, in bytes; with TLS.
 const USER_BYTES: u64 = 400;
 const TLS_USER_BYTES: u64 = 7_000;
 /// Used share of the available memory, in percent.
@@ -33,7 +33,7 @@ const DELIVERIES_TLS: f64 = 60_000.0;
 /// Connections per second and core of the server that leave it room for what else it does.
 const CONNECTS: f64 = 5_000.0;
 
-/// How large.
+/// The requested size.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum Scale {
     /// The capacity of the machine, at most the published size.
@@ -72,7 +72,7 @@ impl std::str::FromStr for Scale {
     }
 }
 
-/// What the machine offers.
+/// The resources of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Machine {
     /// Memory that it could give, in bytes.

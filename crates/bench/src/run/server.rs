@@ -17,21 +17,21 @@ use fetch::Request;
 use super::cores::Cores;
 use super::observe::ProcessFigures;
 
-/// How long it may take to be ready: a log on disk is read first.
+/// Maximum time until the server is ready: it first reads its log on disk.
 const READY_PATIENCE: Duration = Duration::from_secs(120);
-/// How long it may take to end; closing a million sockets takes seconds.
+/// Maximum time until the server has ended; closing a million sockets takes seconds.
 const END_PATIENCE: Duration = Duration::from_secs(60);
-/// How long an answer of the operators' port may take.
+/// Maximum time for an answer of the operators' port.
 const ASK_PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of the metrics at most; a node has some tens of kilobytes.
 const METRICS_BYTES_MAX: u64 = 16 << 20;
-/// What `crore tls self-signed` writes.
+/// The file names that `crore tls self-signed` writes.
 const CERTIFICATE: &str = "cert.pem";
 const KEY: &str = "key.pem";
 /// Lines of its output that a failure shows.
 const SHOWN_LINES_MAX: usize = 20;
 
-/// What the server of a run is to be like.
+/// The parameters of the server of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerPlan {
     /// I/O threads.
@@ -48,7 +48,7 @@ pub struct ServerPlan {
     pub cores: Cores,
 }
 
-/// Where clients connect to, and what is known of the process behind it.
+/// The clients' address, and the process behind it if it is known.
 #[derive(Debug)]
 pub struct Server {
     /// The clients' address as a URL with `ws`.
@@ -119,7 +119,7 @@ impl Server {
         self.own.as_ref().map(|own| configuration(&own.plan, &own.folder.0))
     }
 
-    /// What its process uses.
+    /// The figures of its process.
     pub fn figures(&self) -> Option<ProcessFigures> {
         ProcessFigures::read(self.pid?)
     }
@@ -208,7 +208,7 @@ impl Drop for Own {
 pub struct Folder(pub PathBuf);
 
 impl Folder {
-    /// Makes it, readable for nobody else.
+    /// Creates a folder that only its owner can read.
     ///
     /// # Errors
     /// The temporary directory is not writable.
@@ -226,7 +226,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What stays behind is in the temporary directory.
+        // A folder that cannot be removed stays in the temporary directory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -267,7 +267,7 @@ fn launch(
         command.args(["--set", assignment]);
     }
     for (name, _) in std::env::vars_os() {
-        // What is configured for another node is not meant for this one.
+        // Variables for another node do not apply to this one.
         if name.to_string_lossy().starts_with("CRORE_") || name == "NOTIFY_SOCKET" {
             command.env_remove(name);
         }
@@ -285,8 +285,7 @@ fn launch(
     std::thread::Builder::new().name("bench-server".to_owned()).spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             let _ = writeln!(log, "{line}");
-            // Where nobody listens any more it goes on reading, so that the server can go on
-            // writing.
+            // Without a receiver, reading continues, so that the server can continue to write.
             let _ = sender.send(line);
         }
     })?;

@@ -17,20 +17,20 @@ use super::server::Server;
 use super::text;
 use crate::payload::Clock;
 
-/// How often children are listened to.
+/// Time between two looks at the children.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A run under way.
 pub struct Session<'a> {
     /// The server.
     pub server: Server,
-    /// Who receives: subscribers or echo clients.
+    /// The receivers: subscribers or echo clients.
     pub subscribers: Option<Generator>,
-    /// Who publishes.
+    /// The publishers.
     pub publishers: Option<Generator>,
-    /// What was seen.
+    /// The samples.
     pub samples: Vec<Sample>,
-    /// What went on when.
+    /// The phases and their times.
     pub phases: Vec<Phase>,
     /// The server is meant to be gone.
     pub expects_end: bool,
@@ -57,7 +57,7 @@ pub struct Reading {
     pub machine: MachineFigures,
 }
 
-/// What was used between two moments, in cores.
+/// CPU use between two moments, in cores.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// Seconds between them.
@@ -79,7 +79,7 @@ impl Reading {
         Reading { at: Instant::now(), server: Some(server), clients, machine }
     }
 
-    /// What was used since `before`. A process that was started anew in between has no past.
+    /// CPU use since `before`. A process that was restarted in between has no figure.
     pub fn since(&self, before: &Reading) -> Usage {
         let seconds = self.at.duration_since(before.at).as_secs_f64().max(1e-9);
         let cores = |now: f64, then: f64| (now >= then).then(|| (now - then) / seconds);
@@ -139,7 +139,7 @@ impl<'a> Session<'a> {
         println!("{}", text::phase_line(phase));
     }
 
-    /// What all processes have used by now.
+    /// The CPU time and memory of all processes now.
     pub fn read(&self) -> Reading {
         let mut clients = ProcessFigures::default();
         for generator in [&self.subscribers, &self.publishers].into_iter().flatten() {
@@ -272,7 +272,8 @@ impl<'a> Session<'a> {
     /// Takes a sample and prints its line.
     pub fn sample(&mut self) {
         let reading = self.read();
-        // Processor time is told in hundredths of a second: of a short while it says nothing.
+        // The kernel counts CPU time in hundredths of a second, which is too coarse for a short
+        // interval.
         let usage = match reading.at.duration_since(self.before.at) {
             span if span * 2 >= self.interval => reading.since(&self.before),
             _ => Usage::default(),
@@ -290,8 +291,8 @@ impl<'a> Session<'a> {
         let sample = Sample {
             at_s: self.started.elapsed().as_secs_f64(),
             phase: self.phase,
-            connections: progress.totals.connections,
-            live: progress.totals.clients_live,
+            connections: progress.totals.counts.connections,
+            live: progress.totals.counts.clients_live,
             sent_rate: sent,
             received_rate: progress.received as f64 / progress.seconds.max(1e-9),
             count: progress.latency.count,

@@ -8,10 +8,11 @@ use anyhow::{Context, bail};
 
 use super::generator::Generator;
 use super::hiccup::Hiccups;
-use super::message::{MEASURE_AHEAD_NS, Measured, Order, Totals};
+use super::message::{MEASURE_AHEAD_NS, Measured, Order};
 use super::outcome::{HiccupFigures, MeasuredFigures, Outcome};
 use super::plan::RunPlan;
 use super::session::{Reading, Session, Usage};
+use crate::engine::Counts;
 use crate::payload::Clock;
 
 /// Time without a further connection after which a wait is given up.
@@ -21,16 +22,16 @@ pub const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 /// Time without a further answer after which a wait for the last acknowledgements is given up.
 const ACKNOWLEDGE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the run has come to so far, beside the outcome itself.
+/// The state of a run, beside its outcome.
 pub struct Run<'a> {
-    /// What is to be done.
+    /// The plan.
     pub plan: &'a RunPlan,
     /// The processes.
     pub session: Session<'a>,
-    /// What is found.
+    /// The outcome so far.
     pub outcome: &'a mut Outcome,
-    /// Totals of publishers that have ended.
-    pub published: Option<Totals>,
+    /// Counts of the publishers that have ended.
+    pub published: Counts,
     /// Messages sent in measured spans.
     pub sent_measured: u64,
     /// Messages received of those.
@@ -74,7 +75,7 @@ impl<'a> Run<'a> {
             plan,
             session,
             outcome,
-            published: None,
+            published: Counts::default(),
             sent_measured: 0,
             received_measured: 0,
             begin,
@@ -86,12 +87,15 @@ impl<'a> Run<'a> {
     /// # Errors
     /// They are not.
     pub fn start_publishers(&mut self, rate: f64) -> anyhow::Result<()> {
-        let config = self.plan.publishers(&self.session.server, rate);
+        let config = self.plan.publishers(&self.session.server, rate)?;
         let generator = Generator::start("publishers", &config, &self.plan.client_cores)?;
         self.session.publishers = Some(generator);
         let wanted = self.plan.publisher_connections as i64;
         let open = |session: &Session<'_>| {
-            session.publishers.as_ref().map_or(0, |generator| generator.progress.totals.connections)
+            session
+                .publishers
+                .as_ref()
+                .map_or(0, |generator| generator.progress.totals.counts.connections)
         };
         let is_there =
             self.session.wait_for(CONNECT_PATIENCE, |session| open(session) >= wanted, open)?;
@@ -123,13 +127,13 @@ impl<'a> Run<'a> {
     pub fn end_publishers(&mut self) -> anyhow::Result<Measured> {
         let is_done = |session: &Session<'_>| {
             session.publishers.as_ref().is_some_and(|generator| {
-                generator.progress.has_sent_all && generator.progress.totals.inflight <= 0
+                generator.progress.has_sent_all && generator.progress.totals.counts.inflight <= 0
             })
         };
         let answers = |session: &Session<'_>| {
             session.publishers.as_ref().map_or(0, |generator| {
                 let totals = &generator.progress.totals;
-                (totals.sent + totals.received) as i64
+                (totals.counts.sent + totals.counts.received) as i64
             })
         };
         if !self.session.wait_for(ACKNOWLEDGE_PATIENCE, is_done, answers)? {
@@ -140,7 +144,7 @@ impl<'a> Run<'a> {
         let mut generator = self.session.publishers.take().context("no publishers")?;
         let measured = generator.report()?;
         let ended = generator.stop()?;
-        add(self.published.get_or_insert_default(), &ended.totals);
+        self.published += ended.totals.counts;
         Ok(measured)
     }
 
@@ -150,8 +154,7 @@ impl<'a> Run<'a> {
     /// # Errors
     /// The run was interrupted.
     pub fn drain(&mut self) -> anyhow::Result<()> {
-        let sent = self.published.as_ref().map_or(0, |totals| totals.sent);
-        let due = sent * self.plan.size.group;
+        let due = self.published.sent * self.plan.size.group;
         let is_audited = self.plan.ledger.is_some();
         if let Some(path) = &self.plan.ledger {
             self.session.order_subscribers(&Order::Ledger { path: path.clone() })?;
@@ -162,14 +165,14 @@ impl<'a> Run<'a> {
                 let has_all = session.subscribers.as_ref().is_some_and(|generator| {
                     !is_audited || generator.progress.has_all_acknowledged
                 });
-                session.received().messages >= due && has_all
+                session.received().counts.messages >= due && has_all
             },
-            |session| session.received().messages as i64,
+            |session| session.received().counts.messages as i64,
         )?;
         Ok(())
     }
 
-    /// What the subscribers have measured.
+    /// The subscribers' figures of the measured span.
     ///
     /// # Errors
     /// They do not answer.
@@ -210,7 +213,7 @@ impl<'a> Run<'a> {
         });
     }
 
-    /// What was sent and received of a measured span.
+    /// Adds the messages sent and received of a measured span.
     pub fn account(&mut self, sent: u64, received: u64) {
         self.sent_measured += sent;
         self.received_measured += received;
@@ -221,15 +224,4 @@ impl<'a> Run<'a> {
         println!("note: {text}");
         self.outcome.notes.push(text.to_owned());
     }
-}
-
-/// Adds the counts of publishers.
-fn add(all: &mut Totals, other: &Totals) {
-    all.sent += other.sent;
-    all.received += other.received;
-    all.refused += other.refused;
-    all.unacknowledged += other.unacknowledged;
-    all.repeated_sends += other.repeated_sends;
-    all.disconnects += other.disconnects;
-    all.inflight += other.inflight;
 }

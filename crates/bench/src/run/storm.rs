@@ -14,9 +14,9 @@ use super::session::Session;
 use super::steps::{Run, Span};
 use crate::payload::Clock;
 
-/// How long nobody may return before it is given up.
+/// Time without a returning client after which a storm fails.
 const RETURN_PATIENCE: Duration = Duration::from_secs(60);
-/// How long it goes on when all are back.
+/// Time that the load continues after the return of all clients.
 const AFTER: Duration = Duration::from_secs(3);
 
 /// A steady load, the storm, and the end.
@@ -38,8 +38,8 @@ pub fn run(run: &mut Run<'_>) -> anyhow::Result<()> {
     let after = run.session.received();
     run.outcome.storm = Some(StormFigures {
         back: after.return_time,
-        recovered: after.recovered - before.recovered,
-        connects_failed: after.connects_failed - before.connects_failed,
+        recovered: after.counts.recovered - before.counts.recovered,
+        connects_failed: after.counts.connects_failed - before.counts.connects_failed,
         ..storm
     });
     run.session.enter("after");
@@ -51,7 +51,7 @@ pub fn run(run: &mut Run<'_>) -> anyhow::Result<()> {
     run.session.enter("drain");
     let sent = run.end_publishers()?;
     run.drain()?;
-    // What was sent last in the span may have come behind it.
+    // The last messages of the span may have arrived after it.
     let received = run.report_subscribers()?;
     // Publishers go on behind the span, so their own count is of more than it.
     let mut steady = sent;
@@ -60,7 +60,7 @@ pub fn run(run: &mut Run<'_>) -> anyhow::Result<()> {
     let back = run.session.received();
     if let Some(storm) = &mut run.outcome.storm {
         // Replays may have gone on after the first moment at which all were live.
-        storm.recovered = back.recovered - before.recovered;
+        storm.recovered = back.counts.recovered - before.counts.recovered;
         storm.back = back.return_time;
     }
     Ok(())
@@ -120,7 +120,7 @@ fn wait_until_back(run: &mut Run<'_>) -> anyhow::Result<()> {
     let are_back = run.session.wait_for(
         RETURN_PATIENCE,
         |session| back(session) >= wanted,
-        |session| back(session) as i64 + session.received().connections,
+        |session| back(session) as i64 + session.received().counts.connections,
     )?;
     if !are_back {
         bail!(

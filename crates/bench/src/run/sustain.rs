@@ -11,12 +11,12 @@ use super::outcome::Step;
 use super::steps::{Run, Span};
 use crate::units::show_micros;
 
-/// Doublings at most, and halvings of what lies between.
+/// Maximum number of doublings, and of halvings of the interval between them.
 const DOUBLINGS_MAX: usize = 12;
 const HALVINGS: usize = 3;
 /// Before a step is measured.
 const WARM_UP_MAX: Duration = Duration::from_secs(1);
-/// The publisher keeps its schedule if this share of what was due has been sent.
+/// The publisher keeps its schedule if it has sent this share of the due messages.
 const SENT_SHARE_MIN: f64 = 0.99;
 
 /// Finds it, in messages per second.
@@ -91,7 +91,7 @@ fn step(run: &mut Run<'_>, rate: f64) -> anyhow::Result<bool> {
     Ok(is_good)
 }
 
-/// Why a rate was not sustained.
+/// The reason why a rate was not sustained.
 fn why_not(
     rate: f64,
     seconds: f64,

@@ -58,7 +58,7 @@ pub struct Workload {
     pub is_once: bool,
     /// Over TLS.
     pub has_tls: bool,
-    /// What others have published.
+    /// The published figures.
     pub published: Option<Published>,
 }
 

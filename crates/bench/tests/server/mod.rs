@@ -141,12 +141,7 @@ fn serve(
             Err(_) => return,
         }
         if kind.is_none() && !input.is_empty() {
-            kind = input.get(4..11).map(|target| match target {
-                b"/crore " => 'n',
-                b"/echo H" => 'e',
-                b"/events" => 's',
-                _ => 'p',
-            });
+            kind = kind_of(&input);
             seen = node.lock().unwrap().records.len();
             if kind == Some('e') {
                 ready.fetch_add(1, Ordering::AcqRel);
@@ -160,9 +155,8 @@ fn serve(
                     return;
                 }
                 // The handshake, WELCOME and SUBSCRIBED.
-                let before = answers;
-                answers += conversation.out.len();
-                if before < 3 && answers >= 3 {
+                let answered = answers + conversation.out.len();
+                if std::mem::replace(&mut answers, answered) < 3 && answered >= 3 {
                     ready.fetch_add(1, Ordering::AcqRel);
                 }
                 out = conversation.out.drain(..).collect::<Vec<_>>().concat();
@@ -193,6 +187,16 @@ fn serve(
             return;
         }
     }
+}
+
+/// The kind of a connection by its first request: native, echo, event stream or long poll.
+fn kind_of(input: &[u8]) -> Option<char> {
+    input.get(4..11).map(|target| match target {
+        b"/crore " => 'n',
+        b"/echo H" => 'e',
+        b"/events" => 's',
+        _ => 'p',
+    })
 }
 
 /// Delivers and receives; whether the connection is cut.

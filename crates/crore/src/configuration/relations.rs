@@ -6,7 +6,7 @@ pub mod entitlement;
 use super::assemble_logging;
 use super::entries::Configuration;
 use super::fault::{Fault, Origin};
-use crate::metrics::push::{Target, target};
+use fetch::push::{self, Target};
 use std::collections::HashMap;
 
 /// Bytes of a frame or record beside its payload, at most: topic, content type, tags, numbers.
@@ -114,7 +114,7 @@ fn check_metrics(configuration: &Configuration, faults: &mut Vec<Fault>) {
             origin: origin.clone(),
             key: "metrics.push_to".into(),
             problem: "not a destination for metrics".into(),
-            expected: target::EXPECTED.into(),
+            expected: push::EXPECTED.into(),
         });
     }
 }

@@ -1,5 +1,4 @@
-//! How a pool's connections begin: by their pace, again after losses, and none for a while when
-//! something has run out.
+//! Connects of a pool: at their pace, again after losses, and with a pause after a shortage.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

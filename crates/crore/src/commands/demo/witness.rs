@@ -118,7 +118,7 @@ impl Judge {
         let stream = self.streams.entry(Arc::clone(&message.topic)).or_default();
         let mut faults = Faults::default();
         let is_new = stream.check_sequence(&header, &mut faults);
-        tally.faults.add(&faults);
+        tally.faults += faults;
         tally.messages += u64::from(is_new);
         tally.recovered += u64::from(is_new && self.is_replaying);
         let now_ns = Clock::Monotonic.now_ns();

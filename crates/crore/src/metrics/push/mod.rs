@@ -6,9 +6,7 @@
 //! every write, and every answer that is waited for, has a bound; failures are counted, and told at
 //! most once a minute.
 
-pub mod target;
-
-pub use target::Target;
+pub use fetch::push::Target;
 
 use super::{Gather, line_protocol};
 use crate::logging::{Level, Log};

@@ -1,9 +1,9 @@
-//! The target of pushed metrics: its form in the configuration, and the way of lines to it.
+//! The target of pushed metrics and benchmark figures: a file, a UDP socket or an HTTP server.
 //!
-//! HTTP without TLS: it is for an agent on the same machine or in the same network, which speaks
-//! TLS and has credentials of its own.
+//! HTTP has no TLS here: the server is an agent on the same machine or in the same network, which
+//! speaks TLS and has credentials of its own.
 
-use fetch::Request;
+use crate::Request;
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,11 +11,11 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A datagram that no network between here and there has to cut.
+/// Maximum size of a datagram that common networks do not fragment.
 const DATAGRAM_BYTES_MAX: usize = 1_400;
 /// Time limit of connecting, sending and the answer together.
 const HTTP_PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of an answer's body at most.
+/// Maximum size of an answer's body in bytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 /// The forms in the configuration.
@@ -24,17 +24,17 @@ pub const EXPECTED: &str = "file:PATH, udp:HOST:PORT or http://HOST:PORT/PATH, s
 /// The target of pushes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// Appended to a file. One that would grow beyond the bound is renamed, with `.1` behind its
-    /// name, in place of the one before.
+    /// Lines are appended to a file. A file that would exceed its maximum is renamed to `NAME.1`,
+    /// which replaces an older `NAME.1`.
     File {
-        /// The file.
+        /// The path.
         path: PathBuf,
-        /// Its bound.
+        /// Maximum size in bytes.
         bytes_max: u64,
     },
-    /// Datagrams to this `HOST:PORT`.
+    /// Lines are sent as datagrams to `HOST:PORT`.
     Udp(String),
-    /// `POST`, for each push one connection.
+    /// Each push is a `POST` on a connection of its own.
     Http {
         /// `HOST:PORT`.
         authority: String,
@@ -44,7 +44,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Reads one. Files are bounded by so many bytes.
+    /// Parses a target. `file_bytes_max` is the maximum size of a file.
     pub fn parse(text: &str, file_bytes_max: u64) -> Option<Target> {
         let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         if let Some(path) = text.strip_prefix("file:") {
@@ -71,10 +71,10 @@ impl Target {
         Some(Target::Http { authority, path })
     }
 
-    /// Sends lines there.
+    /// Sends lines, each with its line end.
     ///
     /// # Errors
-    /// They were not taken, or not in time; some of them may have been.
+    /// The target did not accept all lines in time. It may have accepted some.
     pub fn send(&self, lines: &[String]) -> io::Result<()> {
         match self {
             Target::File { path, bytes_max } => append(path, *bytes_max, &lines.concat()),
@@ -85,7 +85,7 @@ impl Target {
 }
 
 impl fmt::Display for Target {
-    /// Without a query, in which some have credentials.
+    /// The query is left out, because it may contain credentials.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Target::File { path, .. } => write!(formatter, "file:{}", path.display()),
@@ -143,7 +143,9 @@ fn send_datagrams(address: &str, lines: &[String]) -> io::Result<()> {
         }
         datagram.push_str(line);
     }
-    socket.send(datagram.as_bytes())?;
+    if !datagram.is_empty() {
+        socket.send(datagram.as_bytes())?;
+    }
     Ok(())
 }
 
