@@ -1,5 +1,5 @@
-//! What compression saves and costs: the table of `docs/performance.md`, and loops to count
-//! instructions of.
+//! Savings and cost of compression: the table of `docs/performance.md`, and loops whose
+//! instructions can be counted.
 //!
 //! The slope of a subcommand's instructions over its number of messages is the cost of one.
 
@@ -49,7 +49,7 @@ enum Kind {
     Dynamic,
 }
 
-/// Does what is asked for, and prints what it finds.
+/// Runs the requested experiment, and prints its findings.
 ///
 /// # Errors
 /// A payload of ours cannot be inflated.

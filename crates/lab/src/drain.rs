@@ -44,7 +44,7 @@ pub struct Options {
 const CONNECTING_MAX: usize = 256;
 /// Connections from one source address.
 const SOURCE_CONNECTIONS: usize = 20_000;
-/// Nothing takes so long that goes on at all.
+/// Maximum time of each step.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Said of a connection that ended by itself.
 const LOST: Reason = Reason::Network(std::io::ErrorKind::ConnectionReset);
@@ -58,7 +58,7 @@ struct Member {
     conn: Option<Conn>,
     is_connected: bool,
     is_live: bool,
-    /// When it was told to go, and for how long.
+    /// The time of GO_AWAY, and the return delay in milliseconds.
     told: Option<(Instant, u64)>,
 }
 
@@ -198,7 +198,7 @@ impl Crowd {
         }
     }
 
-    /// Events and answers of a session; it leaves when it was told to, and has its answers.
+    /// Processes events and answers of a session. After GO_AWAY it leaves with the last answer.
     fn deal_with(&mut self, at: usize) {
         let topic = at / self.group;
         let member = &mut self.members[at];
@@ -264,7 +264,7 @@ impl Crowd {
         self.deal_with(at);
     }
 
-    /// Goes on until it is so.
+    /// Runs until the condition holds.
     fn turn_until(
         &mut self,
         what: &str,
@@ -441,7 +441,7 @@ fn distance(mut shares: Vec<f64>) -> f64 {
     shares.iter().enumerate().map(at).fold(0.0, f64::max)
 }
 
-/// How many fall into each tenth of the window: the fewest and the most.
+/// The number of clients in each tenth of the window: the fewest and the most.
 fn tenths(shares: &[f64]) -> String {
     let mut counts = [0_u64; 10];
     for share in shares {

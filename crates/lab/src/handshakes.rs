@@ -1,10 +1,10 @@
-//! What a server spends on a handshake: the TLS library alone, and `Tls` over a network of plain
+//! CPU time of a server for a handshake: the TLS library alone, and `Tls` over a network of plain
 //! memory.
 //!
-//! Client and server talk in memory, and only the server's steps are counted, by the thread's own
-//! CPU clock: making its state, the steps, and dropping what nobody needs afterwards. The client,
-//! and the end of the connection, are not. Three servers take turns: the library with its own order
-//! of suites, the library with ours, and [`tls::Tls`].
+//! Client and server talk in memory, and only the server's steps are measured, by the CPU clock of
+//! the thread: creation of its state, the steps, and the release of unneeded state. The client and
+//! the end of the connection are not. Three servers take turns: the library with its own order of
+//! suites, the library with ours, and [`tls::Tls`].
 
 use crate::thread_time;
 use net::{Close, Conn, Event, Net, Read, Write};
@@ -134,7 +134,7 @@ impl Peer {
         .into()
     }
 
-    /// What the server spent on so many handshakes.
+    /// CPU time of the server for this number of handshakes.
     fn block(&mut self, count: u32, resumes: bool, timing: Timing) -> Duration {
         if self.suite.is_none() {
             // Fetches a ticket, and warms up.
@@ -190,7 +190,7 @@ impl Peer {
     }
 }
 
-/// How the server's steps are taken.
+/// The timing of the server's steps.
 #[derive(Clone, Copy)]
 struct Timing {
     is_timed: bool,
@@ -207,7 +207,7 @@ struct Half {
     is_done: bool,
 }
 
-/// What counts: everything that the server does with what has come.
+/// The measured part: all that the server does with its input.
 #[inline(never)]
 fn measured(server: &mut AnyServer, half: &mut Half) {
     match server {
@@ -278,7 +278,7 @@ fn chain(files: &Files<'_>) -> Vec<CertificateDer<'static>> {
         .expect("a certificate")
 }
 
-/// What the library has to do with what has come; whether the handshake is done.
+/// Processes the library's input; returns whether the handshake is complete.
 fn serve(
     connection: &mut UnbufferedServerConnection,
     incoming: &mut Vec<u8>,

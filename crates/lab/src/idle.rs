@@ -1,9 +1,9 @@
-//! What idle connections cost at numbers that no test machine has sockets for: eight edges and
+//! Memory of idle connections at numbers that no test machine has sockets for: eight edges and
 //! eight homes of a node on one thread, without a network. Every connection upgrades, says hello
 //! and subscribes to a topic of its own, 5,000 a second by the shards' clock.
 //!
-//! Prints a line for every step: connections, the process's anonymous memory,
-//! what the shards say, and the slope of both since the line before.
+//! Prints a line for every step: connections, the process's anonymous memory, the bytes that the
+//! shards report, and the slope of both since the line before.
 
 use crate::anonymous_bytes;
 use anyhow::ensure;
@@ -124,7 +124,7 @@ impl Shards {
         edge.received(key, &mut opening(number, self.has_tokens));
     }
 
-    /// Letters and requests until all is quiet, and what is to be written is.
+    /// Delivers messages between the shards until none is left, and flushes all outputs.
     fn turn(&mut self) {
         for edge in &mut self.edges {
             edge.turn(self.now);
@@ -229,7 +229,7 @@ fn settings(has_tokens: bool) -> Settings {
     }
 }
 
-/// What all tokens permit.
+/// The permissions of all tokens.
 fn terms() -> Arc<Terms> {
     Arc::new(Terms {
         permissions: Permissions { subscribe: vec!["idle/#".into()], ..Permissions::default() },
@@ -264,7 +264,7 @@ fn opening(number: u64, has_token: bool) -> Vec<u8> {
     handshake.encode_request(&mut bytes);
     let token = format!("token-{number:011}");
     let hello = ClientFrame::Hello(Hello {
-        // Nobody answers pings here.
+        // These clients answer no pings.
         ping_interval_s: 36_000,
         token: has_token.then_some(&token),
         name: None,

@@ -1,9 +1,8 @@
-//! How long a store of a given size takes to open, and to tell what a node wants to know of it at
-//! its start.
+//! Time to open a store of a given size, and to read the figures that a node needs at its start.
 //!
-//! The log is made first, 2 KiB a message, and left as a kill would leave it. Nothing of it is in
-//! our memory then, but most of it is in the system's; drop its caches before the second part where
-//! that matters (with 0 bytes it opens what is there).
+//! The log is made first, 2 KiB a message, and left as a kill would leave it. None of it is in the
+//! memory of this process then, but most of it is in the page cache. If that matters, drop the
+//! caches before the second part (with 0 bytes it opens an existing log).
 
 use disk::FileDisk;
 use log::store::{Append, Store, StoreSettings};

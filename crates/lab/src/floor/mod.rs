@@ -1,11 +1,10 @@
-//! The floor: what a delivery costs when a server does nothing but `recv` and `send`.
+//! The floor: the cost of a delivery by a server that does nothing but `recv` and `send`.
 //!
-//! Place: what `docs/performance.md` compares the node with, on the same publish stream and the
+//! Place: the baseline of `docs/performance.md` for the node, on the same publish stream and the
 //! same sockets. A bare `epoll` loop for each thread, on the system calls themselves: no log, no
-//! history, no limits, no proof of anything but that the benchmark is content. It speaks just
-//! enough of the native protocol: who subscribes gets WELCOME and SUBSCRIBED, and what is published
-//! on a topic is sent at once, by one `send`, to each of its subscribers. A socket that does not
-//! take a frame whole is closed.
+//! history, no limits, and only the proofs that the benchmark checks. It speaks a minimal native
+//! protocol: a subscriber gets WELCOME and SUBSCRIBED, and a message on a topic is sent at once, by
+//! one `send`, to each of its subscribers. A socket that does not take a frame whole is closed.
 //!
 //! ```text
 //! lab floor --listen 127.0.0.1:8900 --threads 2
@@ -30,7 +29,7 @@ use worker::Worker;
 /// A bare epoll loop that the node is compared with.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// Where to listen; port 0 takes a free one, which the first line of output tells.
+    /// Listening address. Port 0 selects a free port; the first line of output names it.
     #[arg(long, default_value = "127.0.0.1:8900")]
     listen: SocketAddr,
     /// Threads, each with a descriptor table and a listener of its own.

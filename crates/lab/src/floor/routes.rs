@@ -1,5 +1,5 @@
-//! What the floor's threads share: topics by name, which threads have subscribers of them, and what
-//! is on its way to those.
+//! The state that the floor's threads share: topics by name, the threads with subscribers of each,
+//! and frames on their way to those threads.
 //!
 //! Place: between workers. A publication costs its thread one look by name; other threads get
 //! (topic, frame) in a queue and one write to an eventfd for a batch.
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 /// A frame for the subscribers of a topic on one thread.
 pub type Parcel = (u32, Arc<[u8]>);
 
-/// What is shared.
+/// The shared state.
 pub struct Routes {
     topics: RwLock<Topics>,
     threads: Vec<Thread>,
@@ -67,7 +67,7 @@ impl Routes {
         (index, *topic.offset.get_mut())
     }
 
-    /// Numbers a message and says who has subscribers of it; none if nobody has ever subscribed.
+    /// Numbers a message and lists the threads with subscribers; none if the topic never had one.
     pub fn publish(&self, name: &str, threads: &mut Vec<u16>) -> Option<(u32, u64)> {
         let topics = self.topics.read().unwrap_or_else(PoisonError::into_inner);
         let &index = topics.by_name.get(name)?;
@@ -92,7 +92,7 @@ impl Routes {
         Ok(())
     }
 
-    /// What has come for the thread; `parcels` is empty.
+    /// Takes the parcels for the thread; `parcels` is empty.
     pub fn take(&self, thread: u16, parcels: &mut Vec<Parcel>) {
         let thread = &self.threads[usize::from(thread)];
         thread.is_woken.store(false, Ordering::Release);

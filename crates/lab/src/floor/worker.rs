@@ -33,7 +33,7 @@ const RECEIVE_BYTES: usize = 128 * 1024;
 const EVENTS_MAX: usize = 512;
 const ACCEPTS_MAX: usize = 64;
 const EPOCH: u64 = 1;
-/// How often connections that are due are looked for.
+/// Time between two looks for connections that are due.
 const SWEEP: Duration = Duration::from_millis(100);
 
 /// A thread.
@@ -57,12 +57,12 @@ pub struct Worker {
 struct Peer {
     socket: OwnedFd,
     is_upgraded: bool,
-    /// What is unfinished.
+    /// Unfinished input.
     input: Vec<u8>,
     topics: Vec<u32>,
 }
 
-/// Who is pinged when: all descriptors in turn, one round for each interval.
+/// The ping schedule: all descriptors in turn, one round for each interval.
 struct Pings {
     interval: Duration,
     began: Instant,
@@ -114,7 +114,7 @@ impl Worker {
         })
     }
 
-    /// Where it listens.
+    /// The listening address.
     pub fn address(&self) -> anyhow::Result<SocketAddr> {
         Ok(SocketAddr::try_from(getsockname(&self.listener)?)?)
     }
@@ -368,7 +368,7 @@ impl Worker {
         let rounds = self.pings.began.elapsed().as_secs_f64() / self.pings.interval.as_secs_f64();
         let count = self.peers.len() as u64;
         let due = (rounds * count as f64) as u64;
-        // The table has shrunk or grown: nobody is pinged twice for it.
+        // The table has shrunk or grown. No connection is pinged twice because of that.
         self.pings.looked = self.pings.looked.clamp(due.saturating_sub(count), due);
         self.scratch.clear();
         ServerFrame::Ping(1).encode(&mut self.scratch);

@@ -86,7 +86,7 @@ impl Contender {
         })
     }
 
-    /// Where and how clients connect.
+    /// The connection options of the clients.
     pub fn common(&self, rate: f64, threads: u64) -> anyhow::Result<Common> {
         let mut common = Common::new(std::slice::from_ref(&self.url))?;
         // Each address has some 28,000 ports.

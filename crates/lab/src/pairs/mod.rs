@@ -25,7 +25,7 @@ use crate::{median, process};
 use contender::{Contender, Kind};
 use workloads::Figures;
 
-/// What is compared.
+/// The measured workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Workload {
     /// One topic to all clients, one message after the other.
@@ -41,7 +41,7 @@ pub enum Workload {
 /// Compares the node with the bare loop.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// What is compared.
+    /// Workload to compare.
     #[arg(value_enum)]
     pub workload: Workload,
     /// Clients of each server.
@@ -121,8 +121,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     }
     let mut rounds: Vec<[Figures; 2]> = Vec::new();
     for round in 0..=options.rounds {
-        // Who comes first changes: what the first leaves in the caches is not always the same one's
-        // advantage.
+        // The first of a round changes, because the caches left by the first affect the second.
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         let mut pair = [Figures::default(); 2];
         for index in order {

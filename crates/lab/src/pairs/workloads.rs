@@ -1,4 +1,4 @@
-//! What is measured: the same work for both, and what it costs one.
+//! The workloads: the same work for both contenders, and its cost per unit.
 //!
 //! Place: called by `main` in turns. Invariants: a measurement begins and ends with nothing on its
 //! way; during a fan-out a message is published when all have the one before, so that each delivery
@@ -19,12 +19,12 @@ use super::{Options, Workload};
 
 /// The topic of a fan-out.
 const HOT: &str = "hot";
-/// What anything may take that is not measured.
+/// Maximum time of unmeasured steps.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often a count is looked at.
+/// Time between two looks at a count.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What one measurement of one server says.
+/// The figures of one measurement of one server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
     /// Processor time of the server for a delivery, a connection, or a second of pings; in
@@ -37,7 +37,7 @@ pub struct Figures {
     pub is_clean: bool,
 }
 
-/// What happens once for each server.
+/// Prepares each server once.
 pub fn prepare(contender: &mut Contender, options: &Options) -> anyhow::Result<()> {
     if options.workload == Workload::Connect {
         return Ok(());
@@ -83,7 +83,7 @@ fn fan_out(contender: &mut Contender, options: &Options) -> anyhow::Result<Figur
         }
         .write(options.size, &mut random, &mut payload);
         let (client, _) = contender.publisher.as_ref().context("a publisher")?;
-        // Its acknowledgement comes among the deliveries: nobody waits for it.
+        // Its acknowledgement arrives among the deliveries and is ignored.
         let _pending = client
             .publish(HOT, payload, PublishOptions::default())
             .map_err(|error| anyhow::anyhow!("{error:?}"))?;
@@ -146,7 +146,7 @@ fn connects(contender: &mut Contender, options: &Options) -> anyhow::Result<Figu
     let (subscribers, median_ms) = connect(contender, options, options.rate)?;
     let spent_ns = contender.process.processor_ns()? - before_ns;
     let summary = subscribers.stop();
-    // What the server does about the ends is not part of the next measurement.
+    // The server's work after the clients' ends is not part of the next measurement.
     contender.process.wait_until_it_rests(|time| {
         std::thread::sleep(time);
         Ok(())

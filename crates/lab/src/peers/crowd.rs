@@ -26,10 +26,10 @@ const SOURCES: u32 = 100;
 /// Connects and messages must come within this, one after the other.
 const PATIENCE: Duration = Duration::from_secs(20);
 const RECEIVE_BYTES: usize = 256 * 1024;
-/// What the publisher may leave unsent before a server counts as too slow.
+/// Maximum unsent bytes of the publisher; beyond it, the server counts as too slow.
 const BACKLOG_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Who subscribes to what.
+/// The topics of subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topics {
     /// All to one.
@@ -70,7 +70,7 @@ pub struct Crowd {
     tally: Tally,
 }
 
-/// What has come since the last call of [`Crowd::take_tally`].
+/// The counts since the last call of [`Crowd::take_tally`].
 #[derive(Default)]
 pub struct Tally {
     /// Messages that were ours, on the right topic, and new.
@@ -89,7 +89,7 @@ struct Member {
     stage: u8,
     is_live: bool,
     last_sequence: u64,
-    /// What is unfinished.
+    /// Unfinished input.
     input: Vec<u8>,
 }
 
@@ -100,7 +100,7 @@ struct Wires {
 }
 
 impl Crowd {
-    /// Nobody yet.
+    /// A load generator without connections.
     pub fn new(remote: SocketAddr, dialect: Box<dyn Dialect>) -> anyhow::Result<Crowd> {
         let kernel = Kernel::new(KernelOptions::default(), Waker::new()?, Handover::alone())?;
         Ok(Crowd {
@@ -123,7 +123,7 @@ impl Crowd {
         })
     }
 
-    /// What new subscribers ask for.
+    /// Sets the topics of new subscribers.
     pub fn set_topics(&mut self, topics: Topics) {
         self.topics = topics;
     }
@@ -206,7 +206,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// What has come since the last call.
+    /// Returns the counts since the last call.
     pub fn take_tally(&mut self) -> Tally {
         std::mem::take(&mut self.tally)
     }
@@ -216,7 +216,7 @@ impl Crowd {
         self.random.next_u64() % bound
     }
 
-    /// Takes what is there.
+    /// Processes the pending events.
     pub fn turn(&mut self) -> anyhow::Result<()> {
         self.turn_within(Duration::ZERO)
     }
@@ -404,7 +404,7 @@ impl Wires {
     }
 }
 
-/// Notices when nothing goes on any more.
+/// Detects a lack of progress.
 struct Watch {
     last: u64,
     since: Instant,

@@ -1,9 +1,9 @@
 //! `peers --install`: the other servers, from registries, into one folder.
 //!
-//! Place: before any measurement; nothing else here loads anything. Exact versions where the
-//! registry keeps old ones; Debian keeps the newest of a release only, so what was got is asked of
-//! the program and printed. Debian's packages are unpacked, not installed: that would start them as
-//! services of this machine.
+//! Place: before any measurement; no other module downloads anything. Versions are exact where the
+//! registry keeps old ones. Debian keeps only the newest version of a release, so each program is
+//! asked for its version, which is printed. Debian's packages are unpacked, not installed, because
+//! an installation would start them as services of this machine.
 
 use std::fs;
 use std::path::Path;

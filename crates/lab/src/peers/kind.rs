@@ -1,8 +1,8 @@
 //! The servers, and how each is started in its best configuration for many idle connections.
 //!
-//! Place: below `server`, which runs what is made here. The reasons stand at the settings;
-//! `docs/benchmarks.md` repeats them. All of them: no log of connections, and no pings within a
-//! measurement, for a ping of one and none of the other would be compared.
+//! Place: below `process`, which starts the commands made here. Comments at the settings give the
+//! reasons; `docs/benchmarks.md` repeats them. No server logs connections or sends pings during a
+//! measurement, because a ping of one server and none of another would distort the comparison.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -34,10 +34,10 @@ pub enum Kind {
 pub const ALL: [Kind; 6] =
     [Kind::Crore, Kind::Nats, Kind::Mosquitto, Kind::Nchan, Kind::Ws, Kind::Websockets];
 
-/// Where things are, and what a server gets.
+/// The paths and parameters of a server.
 #[derive(Clone, Debug)]
 pub struct Place<'a> {
-    /// Where the others are installed.
+    /// The folder of the other servers.
     pub foreign: &'a Path,
     /// A folder for configuration and state, removed after this life.
     pub scratch: &'a Path,
@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    /// How it is spoken to.
+    /// The protocol.
     pub fn dialect(self) -> Box<dyn Dialect> {
         match self {
             Kind::Crore => Box::new(Native),
@@ -73,7 +73,7 @@ impl Kind {
         }
     }
 
-    /// What must be there for it to be measured.
+    /// The program that a measurement needs.
     pub fn program(self, foreign: &Path) -> anyhow::Result<PathBuf> {
         let program = match self {
             Kind::Crore => process::crore()?,
@@ -90,7 +90,7 @@ impl Kind {
         Ok(program)
     }
 
-    /// What it says about itself.
+    /// The version that the program reports.
     pub fn version(self, foreign: &Path) -> anyhow::Result<String> {
         let program = self.program(foreign)?;
         let mut command = Command::new(&program);
@@ -162,8 +162,8 @@ impl Kind {
             }
             Kind::Nchan => {
                 std::fs::write(&file, nginx(place)?)?;
-                // What is unpacked and not installed lacks it, and nginx makes a directory there
-                // whatever is configured.
+                // The unpacked package lacks this directory, which nginx creates under every
+                // configuration.
                 std::fs::create_dir_all("/var/lib/nginx").context("/var/lib/nginx")?;
                 command.arg("-c").arg(&file).arg("-p").arg(place.scratch);
                 command.arg("-e").arg(place.scratch.join("error.log"));

@@ -35,7 +35,7 @@ pub struct Options {
     /// Gets the other servers from registries, and does nothing else.
     #[arg(long)]
     pub install: bool,
-    /// Where they are.
+    /// Folder of the other servers.
     #[arg(long, default_value = "target/foreign/peers")]
     pub foreign: PathBuf,
     /// Only these.
@@ -65,7 +65,7 @@ pub struct Options {
     /// Cores of the load generator.
     #[arg(long, default_value = "1")]
     pub client_cores: Cores,
-    /// Where the figures go, as JSON.
+    /// File for the figures, as JSON.
     #[arg(long)]
     pub out: Option<PathBuf>,
 }
@@ -98,7 +98,7 @@ pub fn run(mut options: Options) -> anyhow::Result<ExitCode> {
     options.client_cores.keep().with_context(|| format!("cores {}", options.client_cores))?;
     report.load[0] = load();
     for round in 0..options.rounds {
-        // What is left of the one before is not always the same one's.
+        // The first of a round changes, because each server leaves its traces in the caches.
         let count = servers.len().max(1);
         for at in (0..servers.len()).map(|at| (at + round) % count) {
             let (kind, _, rounds) = &mut servers[at];

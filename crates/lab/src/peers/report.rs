@@ -19,7 +19,7 @@ type Pick = fn(&Figures) -> &Delivery;
 pub struct Report {
     /// Version of this file's format.
     pub format: u32,
-    /// What was asked for.
+    /// The number of connections of each server.
     pub clients: u64,
     /// Bytes of a message.
     pub message_bytes: usize,
@@ -47,7 +47,7 @@ pub struct Report {
 pub struct Row {
     /// Its name.
     pub name: &'static str,
-    /// What it says of itself.
+    /// The version that the server reports.
     pub version: String,
     /// Over the rounds.
     pub median: Figures,

@@ -1,4 +1,4 @@
-//! What each server does in one life, and the figures of it.
+//! The life of each server in a measurement, and its figures.
 //!
 //! Place: called by `main` for each server and round; always the same, in the same order, on a
 //! fresh process: connections with a topic each up to a third, memory, up to all, memory again;
@@ -14,7 +14,7 @@ use super::crowd::{Crowd, Tally, Topics};
 use super::kind::{Kind, Place};
 use crate::process::Process;
 
-/// How long nothing may come before the rest counts as lost.
+/// Time without a message after which the missing ones count as lost.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One life's figures.
@@ -41,7 +41,7 @@ pub struct Delivery {
     pub expected: f64,
     /// The deliveries that did not arrive.
     pub lost: f64,
-    /// What came and should not have.
+    /// Unexpected messages.
     pub strays: f64,
     /// Processor time of the server for each that came.
     pub cpu_us: f64,
@@ -110,7 +110,7 @@ fn deliver(
 ) -> anyhow::Result<Delivery> {
     let count = ((rate * options.seconds).round() as u64).max(1);
     let expected = count * copies;
-    // What came in between would not be this measurement's.
+    // Messages from before are not part of this measurement.
     crowd.take_tally();
     let before_ns = server.processor_ns()?;
     let start_ns = Clock::Monotonic.now_ns();

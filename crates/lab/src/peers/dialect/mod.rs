@@ -1,9 +1,9 @@
-//! How a server is spoken to: what the one load generator knows about a protocol, and nothing more.
+//! The protocol of a server, as far as the one load generator needs it.
 //!
-//! Place: between `crowd` and the bytes of a connection. A dialect sees one connection's unread
-//! bytes and may answer; sockets, times and counts are the crowd's. Invariants: it takes whole
-//! units only, and never panics on what a server sends: what is not understood is an error, which
-//! ends the measurement.
+//! Place: between `crowd` and the bytes of a connection. A dialect sees the unread bytes of one
+//! connection and may answer. Sockets, times and counts belong to the crowd. Invariants: a dialect
+//! takes whole units only, and never panics on a server's bytes. Bytes that it does not understand
+//! are an error, which ends the measurement.
 
 mod mqtt;
 mod nats;
@@ -18,7 +18,7 @@ pub use websocket::{Baseline, Native, Nchan};
 /// Bytes of one unit from a server at most.
 const UNIT_BYTES_MAX: usize = 1024 * 1024;
 
-/// What a connection is for.
+/// The role of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Receives one topic.
@@ -30,9 +30,9 @@ pub enum Role {
 /// One connection, as far as a dialect is concerned.
 #[derive(Debug)]
 pub struct Party<'a> {
-    /// What it is for.
+    /// The role.
     pub role: Role,
-    /// What it subscribes to; empty for a publisher.
+    /// The subscribed topic; empty for a publisher.
     pub topic: &'a str,
     /// Tells it from the others of this server's life.
     pub number: u32,
@@ -40,7 +40,7 @@ pub struct Party<'a> {
     pub stage: &'a mut u8,
 }
 
-/// What one unit of a server's bytes was.
+/// A unit of a server's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nothing to count.
@@ -72,7 +72,7 @@ pub trait Dialect {
     fn publish(&mut self, topic: &str, payload: &[u8], out: &mut Vec<u8>);
 }
 
-/// Where `what` begins.
+/// The position of `what`.
 fn find(input: &[u8], what: &[u8]) -> Option<usize> {
     input.windows(what.len()).position(|window| window == what)
 }

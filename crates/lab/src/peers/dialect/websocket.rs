@@ -1,4 +1,4 @@
-//! What is spoken over WebSocket: Crore's native protocol, nchan, and the baselines of a few lines.
+//! Dialects over WebSocket: Crore's native protocol, nchan, and the baselines of a few lines.
 //!
 //! Place: three [`Dialect`]s on `wire`'s codec. All send one masked frame for each unit, as clients
 //! do.
@@ -185,7 +185,7 @@ fn send(client_frame: &ClientFrame<'_>, out: &mut Vec<u8>) {
     frame::encode(out, true, Opcode::Binary, &bytes, Some(MASK_KEY));
 }
 
-/// What both the request and the check of its answer need.
+/// The part of the handshake that the request and the check of its answer share.
 fn handshake<'a>(
     party: &Party<'_>,
     target: &'a str,
