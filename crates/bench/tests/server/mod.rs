@@ -133,11 +133,7 @@ fn serve(
         match stream.read(&mut buffer) {
             Ok(0) => return,
             Ok(bytes) => input.extend_from_slice(&buffer[..bytes]),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                ) => {}
+            Err(error) if is_repeatable(error.kind()) => {}
             Err(_) => return,
         }
         if kind.is_none() && !input.is_empty() {
@@ -187,6 +183,11 @@ fn serve(
             return;
         }
     }
+}
+
+/// Whether a read without data leaves the connection usable.
+fn is_repeatable(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 /// The kind of a connection by its first request: native, echo, event stream or long poll.
