@@ -109,13 +109,7 @@ pub enum Purpose {
 /// nothing of it is on the path of a message.
 pub trait Judge: Send + Sync {
     /// Decides on a credential. `now_s` is the wall clock, seconds since 1970.
-    fn judge(
-        &self,
-        kind: CredentialKind,
-        credential: &[u8],
-        digest: Digest,
-        now_s: u64,
-    ) -> Decision;
+    fn judge(&self, kind: CredentialKind, bytes: &[u8], digest: Digest, now_s: u64) -> Decision;
 
     /// Whether something has been revoked that lets a connection of this entitlement go on no
     /// longer. Called for each entitlement of an edge when the node tells the edge that revocations

@@ -173,23 +173,7 @@ impl Edge {
                 let intent = Intent::one(topic, request, target)?;
                 self.begin_body(index, request, intent, answer)
             }
-            (Route::Topic(topic), "GET") => {
-                reject_body(request)?;
-                let is_stream = route::accepts(request, EVENT_STREAM_MEDIA_TYPE);
-                let known: &[&[&str]] = if is_stream {
-                    &[parameters::OF_STREAM, parameters::LAST_EVENT_ID]
-                } else {
-                    &[parameters::OF_TOPIC]
-                };
-                parameters::check(target, known)?;
-                check_topic(&topic)?;
-                if is_stream {
-                    self.permit_request(index, Action::Subscribe, &topic)?;
-                    self.begin_raw_stream(index, request, target, topic, answer)
-                } else {
-                    self.begin_history(index, target, topic, answer)
-                }
-            }
+            (Route::Topic(topic), "GET") => self.read_topic(index, request, target, topic, answer),
             (Route::Retained(topic), "GET") => {
                 reject_body(request)?;
                 parameters::check(target, &[])?;
@@ -218,7 +202,33 @@ impl Edge {
         }
     }
 
-    /// Answers the handshake, and gives the frames that came with it.
+    /// Begins an event stream of a topic, or answers with a page of its history.
+    fn read_topic(
+        &mut self,
+        index: ConnIndex,
+        request: &Request<'_>,
+        target: &Target<'_>,
+        topic: String,
+        answer: &Answer,
+    ) -> Result<(), Fault> {
+        reject_body(request)?;
+        let is_stream = route::accepts(request, EVENT_STREAM_MEDIA_TYPE);
+        let known: &[&[&str]] = if is_stream {
+            &[parameters::OF_STREAM, parameters::LAST_EVENT_ID]
+        } else {
+            &[parameters::OF_TOPIC]
+        };
+        parameters::check(target, known)?;
+        check_topic(&topic)?;
+        if is_stream {
+            self.permit_request(index, Action::Subscribe, &topic)?;
+            self.begin_raw_stream(index, request, target, topic, answer)
+        } else {
+            self.begin_history(index, target, topic, answer)
+        }
+    }
+
+    /// Answers the handshake, and returns the frames that came with it.
     fn upgrade(
         &mut self,
         index: ConnIndex,
