@@ -5,6 +5,8 @@
 //! Invariant: the n-th delay is uniformly distributed over `0..=min(base · 2ⁿ, max)`, so that a
 //! million clients that lost their connections together reconnect spread out.
 
+use crate::fault::{self, Fault};
+
 /// The settings of a backoff, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackoffSettings {
@@ -38,7 +40,7 @@ impl Backoff {
     /// The delay before the next attempt, in milliseconds. `lasted_ms` is the duration of the lost
     /// connection; 0 for a failed attempt. `random` returns a number between 0 and its argument.
     pub fn next_ms(&mut self, lasted_ms: u64, random: impl FnOnce(u64) -> u64) -> u64 {
-        if lasted_ms >= self.settings.reset_after_ms {
+        if lasted_ms >= self.settings.reset_after_ms || fault::is(Fault::ForgetsAttempts) {
             self.attempts = 0;
         }
         let bound = self
@@ -47,7 +49,7 @@ impl Backoff {
             .saturating_mul(1u64.checked_shl(self.attempts).unwrap_or(u64::MAX))
             .min(self.settings.max_ms);
         self.attempts = self.attempts.saturating_add(1);
-        random(bound)
+        if fault::is(Fault::NoJitter) { bound } else { random(bound) }
     }
 
     /// The number of attempts since the last success.

@@ -33,6 +33,7 @@
 pub mod backoff;
 mod client;
 pub mod cursors;
+mod fault;
 mod ground;
 pub mod proof;
 pub mod session;
@@ -51,6 +52,7 @@ pub use session::{
 #[cfg(feature = "scenarios")]
 pub mod stage {
     pub use crate::client::{Command, Reply, Shared};
+    pub use crate::fault::{Fault, plant};
     pub use crate::ground::Ground;
     pub use crate::shell::{Parts, Shell};
 }

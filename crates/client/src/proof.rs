@@ -12,6 +12,8 @@
 
 use wire::native::Position;
 
+use crate::fault::{self, Fault};
+
 /// The state of one topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
@@ -48,7 +50,10 @@ impl Proof {
     /// The position for a resume: the last settled one, once the server has confirmed one. While a
     /// gap is due, it is the position before the gap, so that a resume from there receives the gap.
     pub fn cursor(&self) -> Option<Position> {
-        self.unannounced.or(self.cursor)
+        match self.unannounced {
+            Some(before) if !fault::is(Fault::StoresUnprovedCursor) => Some(before),
+            _ => self.cursor,
+        }
     }
 
     /// Begins at a position that the application stored in an earlier run.
@@ -100,7 +105,7 @@ impl Proof {
             return Verdict::OutOfOrder;
         }
         self.newest = offset;
-        if offset <= cursor.offset {
+        if offset <= cursor.offset && !fault::is(Fault::KeepsDuplicates) {
             return Verdict::Duplicate;
         }
         self.cursor = Some(Position { offset, ..cursor });
@@ -108,7 +113,9 @@ impl Proof {
             Some(from) if from.epoch != cursor.epoch => {
                 Verdict::Hole { from, to: prev.max(cursor.offset) }
             }
-            _ if prev > cursor.offset => Verdict::Hole { from: cursor, to: prev },
+            _ if prev > cursor.offset && !fault::is(Fault::IgnoresPrev) => {
+                Verdict::Hole { from: cursor, to: prev }
+            }
             _ => Verdict::Next,
         }
     }
@@ -141,7 +148,8 @@ impl Proof {
     /// was never announced: its last settled position and its end.
     pub fn caught_up(&mut self, through: u64) -> Option<(Position, u64)> {
         let cursor = self.cursor?;
-        let hole = self.unannounced.take().map(|from| (from, through.max(cursor.offset)));
+        let due = self.unannounced.take().filter(|_| !fault::is(Fault::ForgetsDueGap));
+        let hole = due.map(|from| (from, through.max(cursor.offset)));
         self.settle(Position { offset: through, ..cursor });
         hole
     }

@@ -16,6 +16,7 @@ use wire::native::CloseCode;
 
 use crate::backoff::Backoff;
 use crate::client::{Command, Options, Reply, RequestError, Shared, TokenSource};
+use crate::fault::{self, Fault};
 use crate::ground::{Ground, Sockets};
 use crate::session::{Answer, Event, HistoryPage, Published, Reason, Session};
 use crate::url::Endpoint;
@@ -292,10 +293,14 @@ impl<G: Ground> Shell<G> {
 
     /// Leaves for the server's go-away as soon as nothing is in flight.
     fn leave_when_asked(&mut self) {
-        let (Some(plan), 0) = (self.session.return_plan(), self.session.inflight()) else {
+        let inflight = if fault::is(Fault::LeavesAtOnce) { 0 } else { self.session.inflight() };
+        let (Some(plan), 0) = (self.session.return_plan(), inflight) else {
             return;
         };
-        let (after_ms, urls) = (plan.after_ms, plan.urls.clone());
+        let (mut after_ms, urls) = (plan.after_ms, plan.urls.clone());
+        if fault::is(Fault::ReturnsEarly) {
+            after_ms = 0;
+        }
         let Some(reason) = self.session.return_reason() else {
             return;
         };

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread;
 
+use client::stage::{Fault, plant};
 use script::{Adapter, Outcome, Server, play, read};
 use serde_json::Value;
 
@@ -71,6 +72,19 @@ fn the_core_plays_every_scenario() {
     assert!(tally.failed.is_empty(), "{} failed:\n{}", tally.failed.len(), tally.failed.join("\n"));
     assert!(tally.passed >= 90, "{} passed", tally.passed);
     assert_eq!(tally.skipped, SKIPPED);
+}
+
+#[test]
+fn every_planted_fault_fails_a_scenario() {
+    let all = scenarios("core");
+    for fault in Fault::ALL {
+        plant(Some(fault));
+        let tally = play_core(&all);
+        plant(None);
+        let first = tally.failed.first();
+        println!("{fault:?}: {} failed, first: {first:?}", tally.failed.len());
+        assert!(first.is_some(), "{fault:?} goes unnoticed");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use crate::fault::{self, Fault};
 use wire::native::{ErrorCode, GapReason, Position, SkipReason};
 
 /// Identifies one subscription of a session over all reconnects.
@@ -172,7 +173,8 @@ impl fmt::Display for Reason {
 /// Whether a client may reconnect after this close code: decided by range for codes of Crore, by
 /// meaning for those of RFC 6455 section 7.4.1.
 pub fn close_code_reconnects(code: u32) -> bool {
-    matches!(code, 1001 | 1005 | 1006 | 1011..=1014 | 3000..=3499 | 4000..=4499)
+    fault::is(Fault::IgnoresCloseCode)
+        || matches!(code, 1001 | 1005 | 1006 | 1011..=1014 | 3000..=3499 | 4000..=4499)
 }
 
 /// An event of a session. Messages, gaps and markers of one topic are in the log's order.

@@ -10,6 +10,7 @@ use super::event::{Event, GapCause, SubscriptionId};
 use super::report::ReportedGap;
 use super::subscriptions::message_of;
 use crate::cursors::Arrival;
+use crate::fault::{self, Fault};
 
 impl Session {
     /// Processes SUBSCRIBED for a filter, with the beginning in each partition.
@@ -41,8 +42,10 @@ impl Session {
 
     pub(super) fn named_message(&mut self, frame: &NamedMessage<'_>) {
         let matching = match frame.subscription {
-            Some(id) => self.subscriptions.get(id).map(|_| id).into_iter().collect(),
-            None => self.subscriptions.matching(frame.topic),
+            Some(id) if !fault::is(Fault::IgnoresAddress) => {
+                self.subscriptions.get(id).map(|_| id).into_iter().collect()
+            }
+            _ => self.subscriptions.matching(frame.topic),
         };
         let mut taken = Vec::with_capacity(matching.len());
         let mut was_settled = false;

@@ -20,6 +20,7 @@ use super::event::{
 use super::report::ReportedGap;
 use super::subscriptions::message_of;
 use super::{Limits, Phase, ReturnPlan, Session};
+use crate::fault::{self, Fault};
 use crate::proof::Verdict;
 
 /// The first delay before a refused subscription is requested again; each refusal doubles it, up to
@@ -151,6 +152,8 @@ impl Session {
             ServerFrame::Error(error) => self.error(&error, now_ms),
             ServerFrame::GoAway(go_away) => self.go_away(&go_away),
             ServerFrame::Ping(token) => {
+                let is_wrong = fault::is(Fault::AnswersAnyPing);
+                let token = if is_wrong { 1 } else { token };
                 self.send(&wire::native::ClientFrame::Pong(token));
             }
             ServerFrame::TicketIssued(issued) => self.ticket_issued(&issued, now_ms),
@@ -368,6 +371,9 @@ impl Session {
         subscription.complete = false;
         subscription.report.note_gap(gap);
         self.counters.gaps += 1;
+        if fault::is(Fault::SwallowsGaps) {
+            return;
+        }
         self.events.push_back(Event::Gap {
             subscription: SubscriptionId(id),
             filter: subscription.filter.clone(),
@@ -437,7 +443,8 @@ impl Session {
                 self.renewal_refused(error);
             }
             Reference::Request(request) => {
-                if error.code == u32::from(ErrorCode::ProducerFenced.number()) {
+                let is_fenced = error.code == u32::from(ErrorCode::ProducerFenced.number());
+                if is_fenced && !fault::is(Fault::IgnoresFence) {
                     self.publications.fence(request);
                 }
                 self.handshake.take_history(request);
@@ -448,7 +455,7 @@ impl Session {
     }
 
     fn unsubscribed(&mut self, frame: &Unsubscribed, now_ms: u64) {
-        let temporary = frame.code >= RESUBSCRIBE_CODE;
+        let temporary = frame.code >= RESUBSCRIBE_CODE || fault::is(Fault::RepeatsFinal);
         let error = ServerError {
             code: frame.code,
             temporary,

@@ -30,6 +30,7 @@ use wire::native::{
 };
 use wire::websocket::{Assembler, CloseCode, Opcode, close::ClosePayload, frame};
 
+use crate::fault::{self, Fault};
 pub use report::{GAPS_KEPT_MAX, Report, ReportedGap};
 pub use settings::{
     CommandError, HistoryOptions, Once, PublishOptions, ReturnPlan, Settings, SubscribeOptions,
@@ -492,7 +493,7 @@ impl Session {
     /// The time of a ping to a silent server, and the time to give it up (`spec/protocol.md`,
     /// section 8).
     fn silence_deadlines(&self) -> Option<(u64, u64)> {
-        if self.limits.ping_interval_ms == 0 {
+        if self.limits.ping_interval_ms == 0 || fault::is(Fault::TrustsSilence) {
             return None;
         }
         let patience_ms = self.limits.ping_interval_ms + SILENCE_MARGIN_MS;

@@ -18,6 +18,7 @@ use wire::native::{
 use super::event::{Answer, ServerError};
 use super::settings::{CommandError, Once, PublishOptions, Settings};
 use super::{Session, check_length};
+use crate::fault::{self, Fault};
 
 /// The maximum number of temporary refusals of one publication. With the delays below, about half a
 /// minute.
@@ -152,7 +153,7 @@ impl Session {
         if producer.as_ref().is_some_and(|producer| self.publications.fenced.contains(producer)) {
             return Err(CommandError::Fenced);
         }
-        let is_kept = acknowledge && options.once.is_some();
+        let is_kept = acknowledge && (options.once.is_some() || fault::is(Fault::RepeatsPlain));
         let is_held = options.once.is_some() && self.publications.retry_at_ms.is_some();
         if is_held || is_kept && !self.has_room_to_keep() {
             return Err(CommandError::InflightFull);
@@ -219,9 +220,18 @@ impl Session {
             self.answer(request, Answer::Refused(error));
         }
         let mut kept = std::mem::take(&mut self.publications.kept);
+        if fault::is(Fault::RepeatsBackwards) {
+            kept.make_contiguous().reverse();
+        }
         for publication in &mut kept {
             publication.is_refused = false;
             self.counters.repeated += 1;
+            if fault::is(Fault::RepeatsUnderNewId)
+                && let Some(id) = &publication.producer
+                && let Some(at) = publication.frame.windows(id.len()).position(|at| at == id)
+            {
+                publication.frame[at] ^= 1;
+            }
             self.send_binary(&publication.frame);
         }
         self.publications.kept = kept;

@@ -12,6 +12,7 @@ use super::event::{Message, SubscriptionId};
 use super::report::Report;
 use super::settings::SubscribeOptions;
 use crate::cursors::Cursors;
+use crate::fault::{self, Fault};
 use crate::proof::{Proof, Verdict};
 
 /// One subscription.
@@ -186,7 +187,9 @@ impl Subscriptions {
 
     /// Clears grants and aliases after the end of the connection.
     pub(super) fn connection_lost(&mut self) {
-        self.by_alias.clear();
+        if !fault::is(Fault::KeepsAliases) {
+            self.by_alias.clear();
+        }
         for subscription in self.by_id.values_mut() {
             subscription.alias = None;
             subscription.complete = true;
@@ -229,7 +232,8 @@ impl Subscription {
         id: u32,
         cursors: &'a [PartitionPosition],
     ) -> SubscribeItem<'a> {
-        let start = match self.proof.cursor() {
+        let cursor = self.proof.cursor().filter(|_| !fault::is(Fault::ForgetsCursor));
+        let start = match cursor {
             Some(position) => Start::Since(position),
             None if !cursors.is_empty() => Start::SinceEach(cursors.into()),
             None if self.was_granted => Start::Live,

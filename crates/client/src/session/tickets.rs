@@ -13,6 +13,7 @@ use wire::native::{
 
 use super::Session;
 use super::event::ServerError;
+use crate::fault::{self, Fault};
 
 /// The time without new subscriptions before a ticket is requested.
 const ASK_DELAY_MS: u64 = 1_000;
@@ -87,7 +88,8 @@ impl Session {
         // A subscription that was ended since would be restored, and collide with a new
         // subscription to the same filter.
         let is_ours = held.covers.iter().all(|id| self.subscriptions.get(*id).is_some());
-        if !self.settings.tickets || !is_ours || now_ms >= held.expires_at_ms {
+        let has_expired = now_ms >= held.expires_at_ms && !fault::is(Fault::KeepsExpiredTicket);
+        if !self.settings.tickets || !is_ours || has_expired {
             self.tickets.held = None;
             return None;
         }
@@ -108,6 +110,9 @@ impl Session {
         // delivered twice.
         if cursors.len() > CURSORS_MAX {
             return None;
+        }
+        if fault::is(Fault::SendsStaleTicket) {
+            cursors.clear();
         }
         let bytes = held.bytes.clone();
         self.tickets.was_presented = true;
@@ -146,6 +151,9 @@ impl Session {
         }
         if let Some(refused) = self.tickets.held.take() {
             let covers: Vec<u32> = refused.covers.into_iter().collect();
+            if fault::is(Fault::TrustsTicket) {
+                return;
+            }
             self.send_subscribe(&covers);
         }
     }

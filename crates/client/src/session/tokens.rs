@@ -7,6 +7,7 @@ use wire::native::{ClientFrame, Renew, Renewed};
 
 use super::event::{Event, ServerError};
 use super::{Phase, Session};
+use crate::fault::{self, Fault};
 
 /// The renewal in progress.
 #[derive(Debug, Default)]
@@ -42,12 +43,17 @@ impl Session {
     /// [`Event::TokenRefused`] follows), and on every further one. The token must have the same
     /// subject.
     pub fn renew(&mut self, token: String) {
-        self.settings.token = Some(token);
+        let old = self.settings.token.replace(token);
         match self.phase {
-            Phase::Ready if self.tokens.asked.is_none() => self.send_renewal(),
+            Phase::Ready if self.tokens.asked.is_none() || fault::is(Fault::RenewsTwice) => {
+                self.send_renewal();
+            }
             // One renewal at a time.
             Phase::Ready | Phase::Greeting => self.tokens.is_due = true,
             Phase::Offline | Phase::Upgrading | Phase::Closing => {}
+        }
+        if fault::is(Fault::KeepsFirstToken) {
+            self.settings.token = old;
         }
     }
 
