@@ -8,8 +8,7 @@ use stdx::networks::Network;
 #[test]
 fn publications_in_a_second() {
     script! { |settings| settings.limits.publish_rate_max = 2, "
-        a: session
-        a: publish 1 news one => a: published 1 7:1
+        a: session; publish 1 news one => a: published 1 7:1
         a: publish 2 news two => a: published 2 7:2
         a: publish 3 news three => a: error request 3 rate_limited limit 2
         b: POST /topics/news > four => b: 200 {\"epoch\":\"7\",\"offset\":3,\"duplicate\":false}
@@ -27,8 +26,7 @@ fn publications_in_a_second() {
 #[test]
 fn bytes_published_in_a_second() {
     script! { |settings| settings.limits.publish_bytes_rate_max = 1_000, "
-        a: session
-        a: publish 1 news x*5000 => a: published 1 7:1
+        a: session; publish 1 news x*5000 => a: published 1 7:1
         a: publish 2 news x => a: error request 2 rate_limited limit 1000
         time +4s
         a: publish 3 news x*900 => a: error request 3 rate_limited limit 1000
@@ -52,8 +50,7 @@ fn requests_in_a_second() {
 #[test]
 fn pings_in_a_second() {
     script! { |settings| settings.limits.ping_rate_max = 2, "
-        a: session
-        a: ping 1 => a: pong 1
+        a: session; ping 1 => a: pong 1
         a: control ping hi => a: control pong hi
         a: ping 2 => a: close 3509 error_flood, closed
         e: connect echo => e: 101
@@ -67,8 +64,7 @@ fn pings_in_a_second() {
 #[test]
 fn too_much_that_is_refused() {
     script! { |settings| settings.limits.errors_max = 3, "
-        a: session
-        a: unsubscribe 1 2 3
+        a: session; unsubscribe 1 2 3
             a: error subscription 1 unknown_subscription, subscription 2 unknown_subscription
             a: error subscription 3 unknown_subscription
         a: ping 1 => a: pong 1
@@ -88,8 +84,7 @@ fn too_much_that_is_refused() {
 #[test]
 fn filters_of_a_session() {
     script! { |settings| settings.limits.filters_per_session_max = 1, "
-        a: session
-        a: subscribe 1 a/# live => a: subscribed 1 filter
+        a: session; subscribe 1 a/# live => a: subscribed 1 filter
         a: subscribe 2 b/# live => a: error subscription 2 too_many_filters limit 1
         a: subscribe 3 plain live => a: subscribed 3 through 7:0
         a: unsubscribe 1 => a: unsubscribed 1 0
@@ -154,15 +149,12 @@ fn clients_that_no_proxy_names() {
 #[test]
 fn memory_runs_short_and_comes_back() {
     script! { |settings| settings.limits.outbox_len_max = 4, "
-        a: session
-        a: subscribe 1 news live => a: subscribed 1 through 7:0
-        p: session
-        p: publish 1 news one
+        a: session; subscribe 1 news live => a: subscribed 1 through 7:0
+        p: session; publish 1 news one
             a: message 1 1<0 one
             p: published 1 7:1
         pressure 1
-        b: session
-        b: subscribe 1 news since 7:0 => b: subscribed 1 through 7:0 continued replaying
+        b: session; subscribe 1 news since 7:0 => b: subscribed 1 through 7:0 continued replaying
         b: history 2 news => b: error request 2 memory_full
         c: GET /topics/news => c: 503 [retry-after: 1] memory_full
         c: GET /topics/news?wait=10s => c: 503 [retry-after: 1] memory_full

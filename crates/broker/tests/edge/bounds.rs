@@ -35,10 +35,8 @@ fn choke() {
 fn choked_pipelining() {
     script! { |settings| settings.limits.outbox_len_max = 4, "
         large reads
-        b: session
-        b: publish 0 news x*40000
-        c: connect
-        c: block
+        b: session; publish 0 news x*40000
+        c: connect; block
         c: GET /topics/news
         c: GET /topics/news
         c: GET /topics/news
@@ -72,10 +70,8 @@ fn owned_beyond_the_bound() {
         settings.limits.outbox_len_max = 2;
         settings.limits.outbox_bytes_max = 5_000;
     }, "
-        b: session
-        b: publish 0 news x*2000
-        a: session
-        a: block
+        b: session; publish 0 news x*2000
+        a: session; block
         a: history 1 news
         a: history 2 news
         a: history 3 news
@@ -100,10 +96,8 @@ fn owned_beyond_the_bound_and_never_read() {
         settings.limits.outbox_len_max = 2;
         settings.limits.outbox_bytes_max = 5_000;
     }, "
-        b: session
-        b: publish 0 news x*2000
-        a: session
-        a: block
+        b: session; publish 0 news x*2000
+        a: session; block
         a: history 1 news
         a: history 2 news
         a: history 3 news
@@ -124,8 +118,7 @@ fn pinned_beyond_the_bound_of_all() {
     script! { |settings| settings.limits.pinned_bytes_max = 40_000, "
         b, a: session
         a: subscribe 1 large => a: subscribed 1 through 7:0
-        c: session
-        c: subscribe 1 small => c: subscribed 1 through 7:0
+        c: session; subscribe 1 small => c: subscribed 1 through 7:0
         a: block
         c: block
         b: publish 0 large x*38000
@@ -147,8 +140,7 @@ fn pinned_beyond_the_bound() {
     script! { |settings| settings.limits.pinned_bytes_max = 5_000, "
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
-        c: session
-        c: subscribe 1 news => c: subscribed 1 through 7:0
+        c: session; subscribe 1 news => c: subscribed 1 through 7:0
         a: block
         c: block
         b: publish 0 news x*4000
@@ -223,8 +215,7 @@ fn credit_between_home_and_edge() {
         settings.edges_count = 2;
     }, "
         b: session on 0
-        a: session on 1
-        a: subscribe 1 news, 2 x/# => a: subscribed 1 through 7:0, 2 filter
+        a: session on 1; subscribe 1 news, 2 x/# => a: subscribed 1 through 7:0, 2 filter
         letters stop
         b: flood news 1..50 size 50, x/1 51..60 size 50
         letters go
@@ -314,20 +305,14 @@ fn a_gap_of_the_stream() {
 fn requests_in_flight() {
     script! { |settings| settings.limits.requests_inflight_max = 3, "
         large reads
-        a: session
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session; subscribe 1 news => a: subscribed 1 through 7:0
         homes stop
-        a: publish 1 news one
-        a: publish 2 news two
-        a: publish 3 news three
-        a: publish 4 news four
+        a: publish 1 news one; publish 2 news two; publish 3 news three; publish 4 news four
         a: ping 5
-        b: connect native
-        b: subscribe 1 news
+        b: connect native; subscribe 1 news
         c: POST /topics/news > http
         c: GET /nowhere
-        d: connect native
-        d: publish 1 news five
+        d: connect native; publish 1 news five
         d: reset
         homes go
             a: published 1 7:1
@@ -386,8 +371,7 @@ fn pages_wait_for_pages_only() {
 fn polls_behind_a_full_socket() {
     script! { "
         b: session
-        c: connect
-        c: block
+        c: connect; block
         c: GET /nowhere
         c: GET /topics/news?wait=5s
         b: publish 0 news hi
@@ -409,8 +393,7 @@ fn polls_wait_for_room() {
         settings.limits.page_records_max = 2;
     }, "
         large reads
-        b: session
-        b: flood news 1..5
+        b: session; flood news 1..5
         c: connect
         homes stop
         c: GET /topics/news?since=7:0&wait=20s
@@ -418,8 +401,7 @@ fn polls_wait_for_room() {
         letters stop
         homes go
         homes stop
-        b: publish 2 x y
-        b: publish 3 x y
+        b: publish 2 x y; publish 3 x y
         letters go => b: published 1 7:6
         c: GET /nowhere
         c: end
@@ -447,8 +429,7 @@ fn unfinished_input_beyond_the_bound() {
         a: bytes 8083 00000000 616263 => a: text abcabcabcabc
         count kept => kept 0
         a: bytes 01a8 00000000 6161616161616161616161616161616161616161 6161616161616161616161616161616161616161
-        c: connect
-        c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 50\\r\\n\\r\\n
+        c: connect; raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 50\\r\\n\\r\\n
         c: raw 1234567890
         count kept => kept 60
         b: connect echo => b: 101

@@ -40,8 +40,7 @@ fn what_is_left_of_a_frame_goes_with_its_connection() {
 #[test]
 fn no_item_is_dealt_with_on_a_connection_that_closes() {
     script! { |settings| settings.limits.errors_max = 1, "
-        a: session
-        a: subscribe 1 t/#/x, 2 t/#/x, 3 t/3, 4 t/4
+        a: session; subscribe 1 t/#/x, 2 t/#/x, 3 t/3, 4 t/4
             a: error subscription 1 malformed_filter, subscription 2 malformed_filter
             a: close 3509 error_flood, closed
         count topics subscriptions => topics 0 subscriptions 0
@@ -54,8 +53,7 @@ fn subscriptions_have_a_rate() {
         settings.limits.subscribe_rate_max = 1;
         settings.limits.subscriptions_per_session_max = 2;
     }, "
-        a: session
-        a: subscribe 1 t/1, 2 t/# => a: subscribed 1 through 7:0, 2 filter
+        a: session; subscribe 1 t/1, 2 t/# => a: subscribed 1 through 7:0, 2 filter
         a: unsubscribe 1 2 => a: unsubscribed 1 0, 2 0
         a: subscribe 3 t/1, 4 t/2
             a: error subscription 4 rate_limited limit 1

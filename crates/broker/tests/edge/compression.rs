@@ -107,10 +107,7 @@ fn filters_and_addressed_frames() {
 #[test]
 fn pages() {
     script! { on, "
-        a: session
-        a: publish 0 news a*200
-        a: publish 0 news short
-        a: publish 0 news b*200
+        a: session; publish 0 news a*200; publish 0 news short; publish 0 news b*200
         b: connect packed-native
             b: 101 crore.v1 [sec-websocket-extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover]
             b: welcome ping 60s

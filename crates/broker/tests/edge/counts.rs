@@ -10,24 +10,16 @@ fn plain(_: &mut Settings) {}
 #[test]
 fn ends_by_side_and_code() {
     script! { plain, "
-        a: session
-        a: close 1000 => a: close 1000, closed
-        b: session
-        b: close => b: close, closed
-        c: session
-        c: close 4321 bye => c: close 4321, closed
-        d: session
-        d: reset
-        e: session
-        e: end => e: closed
-        f: session
-        f: text hello => f: close 1003 native frames are binary messages, closed
-        g: session
-        g: hello 5
+        a: session; close 1000 => a: close 1000, closed
+        b: session; close => b: close, closed
+        c: session; close 4321 bye => c: close 4321, closed
+        d: session; reset
+        e: session; end => e: closed
+        f: session; text hello => f: close 1003 native frames are binary messages, closed
+        g: session; hello 5
             g: error connection hello_repeated
             g: close 3504 hello_required, closed
-        h: connect
-        h: raw GET /nowhere HTTP/1.1\\r\\nHost: h\\r\\nConnection: close\\r\\n\\r\\n
+        h: connect; raw GET /nowhere HTTP/1.1\\r\\nHost: h\\r\\nConnection: close\\r\\n\\r\\n
             h: 404 close not_found, closed
         count by-client/1000 by-client/1005 by-client/4000-4999 by-client/lost by-client/ended
             by-client/1000 1 by-client/1005 1 by-client/4000-4999 1 by-client/lost 1 by-client/ended 1
@@ -40,10 +32,8 @@ fn ends_by_side_and_code() {
 #[test]
 fn recoveries_by_result() {
     script! { |settings| settings.rules[0].history_messages_max = 2, "
-        b: session
-        b: flood news 1..5
-        a: session
-        a: subscribe 1 news since 7:4
+        b: session; flood news 1..5
+        a: session; subscribe 1 news since 7:4
             a: subscribed 1 through 7:4 continued replaying
             a: message 1 5<4 5
             a: caught-up 1 through 5

@@ -59,8 +59,7 @@ fn what_was_accepted_is_acknowledged() {
 #[test]
 fn what_is_on_its_way_to_a_disk_is_acknowledged() {
     script! { |settings| settings.logs[0].durability = Durability::Disk, "
-        a: session
-        a: publish 1 news hi
+        a: session; publish 1 news hi
         drain 10000 => a: go-away 3001 return after 0 ms
         time +2s
         disks go

@@ -75,8 +75,7 @@ fn anonymous_clients() {
         count questions sessions => questions 0 sessions 0
     " }
     script! { with_a_public_part, "
-        a: session
-        a: subscribe 1 public/a, 2 public/#, 3 private, 4 #
+        a: session; subscribe 1 public/a, 2 public/#, 3 private, 4 #
             a: error subscription 3 unauthorized, subscription 4 unauthorized
             a: subscribed 1 through 7:0, 2 filter
         a: publish 5 public/a hi => a: error request 5 unauthorized
@@ -183,8 +182,7 @@ fn a_verdict_that_does_not_come() {
 #[test]
 fn limits_of_a_token() {
     script! { with_tokens, "
-        a: session token anna.all.n:2.r:2
-        a: subscribe 1 a, 2 b, 3 c
+        a: session token anna.all.n:2.r:2; subscribe 1 a, 2 b, 3 c
             a: error subscription 3 too_many_subscriptions limit 2
             a: subscribed 1 through 7:0, 2 through 7:0
         a: publish 1 x 1 => a: published 1 7:1

@@ -17,8 +17,7 @@ fn with_tokens(settings: &mut Settings) {
 #[test]
 fn a_session_ends_with_its_token() {
     script! { with_tokens, "
-        a: session token anna.all.x:50
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session token anna.all.x:50; subscribe 1 news => a: subscribed 1 through 7:0
         time +500ms
         time +24s => a: token expires at 1050000 ms
         time +25s
@@ -38,8 +37,7 @@ fn a_session_ends_with_its_token() {
 #[test]
 fn a_blocked_session_ends_at_once() {
     script! { with_tokens, "
-        a: session token anna.all.x:50
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session token anna.all.x:50; subscribe 1 news => a: subscribed 1 through 7:0
         b: session token ben.all
         a: block
         b: flood news 1..3
@@ -76,16 +74,13 @@ fn a_renewal_for_longer() {
 fn a_renewal_for_less() {
     script! { with_tokens, "
         b: session token ben.all
-        a: session token anna.all
-        a: subscribe 1 news, 2 other, 3 x/#, 4 y/+
+        a: session token anna.all; subscribe 1 news, 2 other, 3 x/#, 4 y/+
             a: subscribed 1 through 7:0, 2 through 7:0, 3 filter, 4 filter
         a: renew 5 anna.s:news.s:y/#
             a: unsubscribed 3 2000, 2 2000
             a: renewed 5 until 0 ms
         b: publish 0 news hi => a: message 1 1<0 hi
-        b: publish 0 other hi
-        b: publish 0 x/1 hi
-        b: publish 0 y/1 hi => a: named y/1 4<0 hi
+        b: publish 0 other hi; publish 0 x/1 hi; publish 0 y/1 hi => a: named y/1 4<0 hi
         a: subscribe 2 other => a: error subscription 2 forbidden
         count subscriptions => subscriptions 2
     " }
@@ -125,8 +120,7 @@ fn a_renewal_beside_a_ticket() {
             a: unsubscribed 2 2000
             a: renewed 5 until 1200000 ms
             a: ticket 9 until 1200000 ms
-        a: reset
-        a: session kept
+        a: reset; session kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
     " }
@@ -137,8 +131,7 @@ fn a_renewal_beside_a_ticket() {
 #[test]
 fn renewals_that_are_refused() {
     script! { with_tokens, "
-        a: session token anna.all.x:400
-        a: renew 5 ben.all => a: error request 5 forbidden
+        a: session token anna.all.x:400; renew 5 ben.all => a: error request 5 forbidden
         a: renew 6 bad => a: error request 6 unauthorized
         a: renew 7 anna.all.x:0 => a: error request 7 token_expired
         a: publish 8 news hi => a: published 8 7:1

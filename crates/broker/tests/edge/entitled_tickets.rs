@@ -42,13 +42,10 @@ fn a_return_needs_no_token() {
 #[test]
 fn a_ticket_is_of_its_issuer() {
     script! { with_tokens, "
-        a: session token anna.all.o:one
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session token anna.all.o:one; subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 4600000 ms
-        a: reset
-        a: session token anna.all.o:two kept => a: error connection ticket_refused
-        a: reset
-        a: session token anna.all.o:one.j:3 kept
+        a: reset; session token anna.all.o:two kept => a: error connection ticket_refused
+        a: reset; session token anna.all.o:one.j:3 kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
     " }
@@ -58,16 +55,14 @@ fn a_ticket_is_of_its_issuer() {
 #[test]
 fn what_ends_a_token_ends_its_tickets() {
     script! { with_tokens, "
-        a: session token anna.all.j:7.x:50
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session token anna.all.j:7.x:50; subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 1050000 ms
         a: reset
         time +51s
         a: session kept
             a: error connection unauthorized
             a: close 3502 unauthorized, closed
-        b: session token ben.all.j:8
-        b: subscribe 1 news => b: subscribed 1 through 7:0
+        b: session token ben.all.j:8; subscribe 1 news => b: subscribed 1 through 7:0
         b: ticket 9 => b: ticket 9 until 4651000 ms
         b: reset
         revoke 8
@@ -86,13 +81,11 @@ fn a_ticket_beside_a_token() {
         a: session token anna.all
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: ticket 9 => a: ticket 9 until 4600000 ms
-        a: reset
-        a: session token anna.s:news kept
+        a: reset; session token anna.s:news kept
             a: welcome ping 60s resumed 2
             a: error subscription 2 forbidden
             a: subscribed 1 through 7:0 continued
-        a: reset
-        a: session token ben.all kept => a: error connection ticket_refused
+        a: reset; session token ben.all kept => a: error connection ticket_refused
         a: subscribe 1 news => a: subscribed 1 through 7:0
     " }
 }
@@ -105,10 +98,8 @@ fn a_servers_ticket_is_no_users() {
         a: hello 30 => a: welcome ping 30s
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 4600000 ms
-        a: reset
-        a: session token prices.all kept => a: error connection ticket_refused
-        a: reset
-        a: connect ws key prices.all => a: 101 crore.v1
+        a: reset; session token prices.all kept => a: error connection ticket_refused
+        a: reset; connect ws key prices.all => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
@@ -119,11 +110,9 @@ fn a_servers_ticket_is_no_users() {
 #[test]
 fn a_forged_ticket_entitles_to_nothing() {
     script! { with_tokens, "
-        a: session token anna.all
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session token anna.all; subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 4600000 ms
-        a: reset
-        a: session kept flip 40
+        a: reset; session kept flip 40
             a: error connection unauthorized
             a: close 3502 unauthorized, closed
     " }
@@ -138,15 +127,12 @@ fn tickets_of_anonymous_clients() {
             entitlement.anonymous.subscribe = vec!["public/#".into()];
         }
     }, "
-        a: session
-        a: subscribe 1 public/a => a: subscribed 1 through 7:0
+        a: session; subscribe 1 public/a => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 4600000 ms
-        a: reset
-        a: session kept
+        a: reset; session kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
-        a: reset
-        a: session token ben.s:other kept
+        a: reset; session token ben.s:other kept
             a: welcome ping 60s resumed 1
             a: error subscription 1 forbidden
     " }
@@ -156,8 +142,7 @@ fn tickets_of_anonymous_clients() {
 #[test]
 fn led_away_and_back() {
     script! { with_tokens, "
-        a: session token anna.all
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session token anna.all; subscribe 1 news => a: subscribed 1 through 7:0
         drain 0
             a: go-away 3001 return after 0 ms with a ticket
             a: close 3001 going_away, closed

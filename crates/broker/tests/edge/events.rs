@@ -11,8 +11,7 @@ fn raw() {
             c: 200 close stream, retry 2000
             c: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
         b: publish 0 news hi => c: event id 7:1 hi
-        b: publish 0 other x
-        b: publish 0 news empty => c: event id 7:3
+        b: publish 0 other x; publish 0 news empty => c: event id 7:3
         b: publish 0 news hex:610a620d0a63 => c: event id 7:4 a|b|c
         b: publish 0 news hex:ff00 => c: event crore.b64data id 7:5 /wA=
         c: GET /ignored
@@ -24,8 +23,7 @@ fn raw() {
 #[test]
 fn raw_starts() {
     script! { "
-        b: session
-        b: publish 0 news kept retain
+        b: session; publish 0 news kept retain
         b: flood news 2..4
         c: GET /topics/news?since=7:2 | Accept: text/html, text/event-stream;q=0.9
             c: 200 close stream, retry 2000
@@ -58,8 +56,7 @@ fn raw_starts() {
 #[test]
 fn raw_returns() {
     script! { |settings| settings.logs[0].age_max_ms = 10_000, "
-        b: session
-        b: flood news 1..2
+        b: session; flood news 1..2
         time +5s
         b: flood news 3..4
         c: GET /topics/news | Accept: text/event-stream | Last-Event-ID: 7:3
@@ -120,8 +117,7 @@ fn raw_returns() {
 #[test]
 fn gaps_come_before_ids() {
     script! { |settings| settings.logs[0].age_max_ms = 10_000, "
-        b: session
-        b: flood a 1..3
+        b: session; flood a 1..3
         time +12s
         c: GET /topics/a | Accept: text/event-stream | Last-Event-ID: 7:1
             c: 200 close stream, retry 2000
@@ -257,8 +253,7 @@ fn refused_streams() {
         settings.limits.topics_max = 1;
         settings.limits.filters_per_shard_max = 0;
     }, "
-        b: session
-        b: publish 0 a x
+        b: session; publish 0 a x
         c: GET /events?topic=b&topic=a&topic=x/%23
             c: 200 close stream, retry 2000
             c: event crore.error {\"topic\":\"x/#\",\"code\":\"filters_full\",\"detail\":\"the shard has reached filters_per_shard_max\"}

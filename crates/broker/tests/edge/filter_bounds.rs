@@ -12,10 +12,8 @@ fn cursors_are_bounded() {
         settings.logs[0].partitions_count = 4;
         settings.limits.outbox_bytes_max = 3 * 64;
     }, "
-        b: session
-        b: flood x/1 1..1, x/2 1..1
-        a: session
-        a: subscribe 1 x/# each 0 7:0 each 1 7:0 credit 0
+        b: session; flood x/1 1..1, x/2 1..1
+        a: session; subscribe 1 x/# each 0 7:0 each 1 7:0 credit 0
             a: subscribed 1 filter, 0 through 7:0 continued replaying, 1 through 7:0 continued replaying
         a: subscribe 2 x/+ each 0 7:0 each 1 7:0 credit 0 => a: error subscription 2 overloaded
         a: subscribe 2 +/1 each 0 7:0 credit 0
@@ -27,9 +25,7 @@ fn cursors_are_bounded() {
             a: caught-up 1 partition 0 through 1
             a: named x/2 1<0 1 for 1
             a: caught-up 1 partition 1 through 1
-        a: reset
-        a: session
-        a: subscribe 1 x/# each 0 7:0 each 1 7:0 credit 0
+        a: reset; session; subscribe 1 x/# each 0 7:0 each 1 7:0 credit 0
             a: subscribed 1 filter, 0 through 7:0 continued replaying, 1 through 7:0 continued replaying
         count subscriptions slow => subscriptions 1 slow 0
     " }

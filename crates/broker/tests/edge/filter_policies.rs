@@ -171,8 +171,7 @@ fn by_partition() {
 fn a_recovery_is_complete() {
     for policy in [LagPolicy::Conflate, LagPolicy::Drop, LagPolicy::Disconnect] {
         script! { by_rule(policy), "
-            b: session
-            b: flood x/1 1..30
+            b: session; flood x/1 1..30
             a: session
             homes stop
             a: subscribe 1 x/# each 0 7:2

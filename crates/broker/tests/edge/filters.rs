@@ -20,10 +20,8 @@ fn four_partitions(settings: &mut Settings) {
 #[test]
 fn resumes() {
     script! { four_partitions, "
-        b: session
-        b: flood x/1 1..3, x/2 1..3, x/3 1..3, y 1..3
-        a: session
-        a: subscribe 1 x/+ each 0 7:0 each 1 7:0 each 2 7:1
+        b: session; flood x/1 1..3, x/2 1..3, x/3 1..3, y 1..3
+        a: session; subscribe 1 x/+ each 0 7:0 each 1 7:0 each 2 7:1
             a: subscribed 1 filter, 0 through 7:0 continued replaying, 1 through 7:0 continued replaying
             a: gap 1 partition 2 0..0 BeyondHead
             a: named x/1 1<0 1 for 1, 2<1 2 for 1, 3<2 3 for 1
@@ -109,10 +107,8 @@ fn lags() {
 #[test]
 fn live_beside_a_replay() {
     script! { |settings| settings.limits.page_records_max = 2, "
-        b: session
-        b: flood x/1 1..5
-        a: session
-        a: subscribe 1 x/# => a: subscribed 1 filter
+        b: session; flood x/1 1..5
+        a: session; subscribe 1 x/# => a: subscribed 1 filter
         a: subscribe 2 +/1 each 0 7:0 credit 3
             a: subscribed 2 filter, 0 through 7:0 continued replaying
             a: named x/1 1<0 1 for 2, 2<1 2 for 2, 3<2 3 for 2
@@ -233,8 +229,7 @@ fn overtaken_by_eviction() {
 #[test]
 fn unsubscribing_while_behind() {
     script! { small_outbox, "
-        b: session
-        b: flood x/1 1..20
+        b: session; flood x/1 1..20
         a: session
         homes stop
         a: subscribe 1 x/# each 0 7:0, 2 +/1
@@ -270,9 +265,7 @@ fn a_stream_resumes() {
         b: publish 0 x/2 two
             c: event id -,-,7:0/7:1.1.. {\"topic\":\"x/2\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"two\"}
         c: reset
-        b: publish 0 x/1 three
-        b: publish 0 x/3 four
-        b: publish 0 y five
+        b: publish 0 x/1 three; publish 0 x/3 four; publish 0 y five
         c: GET /events?topic=x/%23&topic=%2B/1&topic=y | Last-Event-ID: -,-,7:0/7:1.1..
             c: 200 close stream, retry 2000
             c: event crore.start {\"topic\":\"y\",\"position\":\"7:0\",\"complete\":true}
@@ -327,9 +320,7 @@ fn a_stream_lags() {
 #[test]
 fn a_stream_whose_log_cannot_be_read() {
     script! { four_partitions, "
-        b: session
-        b: publish 0 x/1 one
-        b: publish 0 y two
+        b: session; publish 0 x/1 one; publish 0 y two
         c: connect
         reads fail
         c: GET /events?topic=x/%23&topic=%2B/1&topic=z | Last-Event-ID: -,-,7:0/7:...
@@ -374,8 +365,7 @@ fn a_stream_that_ends_behind_a_full_socket() {
         homes stop 1
         c: open
         c: block
-        b: publish 0 x/1 x*5000
-        b: publish 0 x/6 six
+        b: publish 0 x/1 x*5000; publish 0 x/6 six
         reads fail
         homes go
         b: flood z 1..15 size 2000 => a: message 1 2..16: 15 in order

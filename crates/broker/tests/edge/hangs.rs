@@ -30,9 +30,7 @@ fn one_log_hangs() {
     script! { two_logs, "
         large reads
         a, b: session
-        a: publish 1 disk/a one
-        a: publish 2 disk/a two
-        a: publish 3 news hi => a: published 3 7:1
+        a: publish 1 disk/a one; publish 2 disk/a two; publish 3 news hi => a: published 3 7:1
         a: publish 4 disk/a three
         a: ping 5
         b: subscribe 1 news since 7:0, 2 disk/a

@@ -51,8 +51,7 @@ fn the_root_tells_what_this_port_is() {
 #[test]
 fn the_envelope() {
     script! { "
-        a: session
-        a: subscribe 1 # => a: subscribed 1 filter
+        a: session; subscribe 1 # => a: subscribed 1 filter
         c: POST /publish > {\"topic\":\"a\",\"data\":\"hi\"}
             a: named a 1<0 hi
             c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
@@ -154,11 +153,9 @@ fn half_close() {
         time +6s
             c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":1,\"messages\":[],\"more\":false,\"cursor\":\"7:1\"}
             c: closed
-        c: connect
-        c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 5\\r\\n\\r\\nx
+        c: connect; raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 5\\r\\n\\r\\nx
         c: end => c: closed
-        c: connect
-        c: end => c: closed
+        c: connect; end => c: closed
         count connections => connections 0
     " }
 }
@@ -212,11 +209,9 @@ fn keep_alive() {
         c: GET /topics/a
             c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         time +30s => c: closed
-        c: connect
-        c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 5\\r\\n\\r\\nx
+        c: connect; raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 5\\r\\n\\r\\nx
         time +30s => c: 408 close request_timeout, closed
-        c: connect
-        c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 5\\r\\n\\r\\n1
+        c: connect; raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 5\\r\\n\\r\\n1
         time +10s
         c: raw 2
         time +9s
@@ -283,18 +278,15 @@ fn refusals() {
         c: connect
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\nzz\\r\\n
             c: 400 close malformed_request, closed
-        c: connect
-        c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nTransfer-Encoding: gzip\\r\\n\\r\\n
+        c: connect; raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nTransfer-Encoding: gzip\\r\\n\\r\\n
             c: 400 close malformed_request, closed
         c: connect
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nTransfer-Encoding: gzip, chunked\\r\\n\\r\\n
             c: 501 close unsupported_transfer_coding, closed
-        c: connect
-        c: raw GET / HTTP/1.1\\r\\n\\r\\n => c: 400 close malformed_request, closed
+        c: connect; raw GET / HTTP/1.1\\r\\n\\r\\n => c: 400 close malformed_request, closed
         c: connect
         c: raw GET / HTTP/2.0\\r\\nHost: h\\r\\n\\r\\n => c: 505 close unsupported_http_version, closed
-        c: connect
-        c: raw nonsense\\r\\n\\r\\n => c: 400 close malformed_request, closed
+        c: connect; raw nonsense\\r\\n\\r\\n => c: 400 close malformed_request, closed
         c: connect
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 1\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n
             c: 400 close malformed_request, closed
@@ -384,8 +376,7 @@ fn cross_origin() {
     " }
     // A page without TLS is another origin than the node with it.
     script! { |_| (), "
-        c: connect tls
-        c: GET /nowhere | Origin: https://h
+        c: connect tls; GET /nowhere | Origin: https://h
             c: 404 [access-control-allow-origin: https://h] not_found
         c: GET /topics/a | Origin: http://h => c: 403 origin_forbidden
     " }

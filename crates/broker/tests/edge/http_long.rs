@@ -5,13 +5,11 @@ use crate::support::script;
 #[test]
 fn long_poll() {
     script! { "
-        b: session
-        b: flood news 1..2
+        b: session; flood news 1..2
         c: GET /topics/news?since=7:1&wait=10s
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":2,\"messages\":[{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"2\"}],\"more\":false,\"cursor\":\"7:2\"}
         c: GET /topics/news?since=7:2&wait=10s
-        b: publish 0 other x
-        b: publish 0 news three
+        b: publish 0 other x; publish 0 news three
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":4,\"messages\":[{\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"three\"}],\"more\":false,\"cursor\":\"7:4\"}
         c: GET /topics/news?since=7:4&wait=10s
         time +9s
@@ -72,8 +70,7 @@ fn a_refused_poll() {
 #[test]
 fn polls_by_pages() {
     script! { |settings| settings.limits.page_records_max = 3, "
-        b: session
-        b: flood news 1..7
+        b: session; flood news 1..7
         c: GET /topics/news?since=7:0&wait=5s
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":3,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"1\"},{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"2\"},{\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"3\"}],\"more\":true,\"cursor\":\"7:3\"}
         c: GET /topics/news?since=7:0&wait=5s&limit=1
@@ -124,8 +121,7 @@ fn drain() {
         e: GET /topics/a?wait=10s
         homes stop
         f: POST /topics/a > x
-        g: connect
-        g: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 2\\r\\n\\r\\nx
+        g: connect; raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 2\\r\\n\\r\\nx
         drain 1000
             c: closed
             d: closed

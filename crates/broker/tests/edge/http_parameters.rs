@@ -35,9 +35,7 @@ fn unknown_parameters() {
 #[test]
 fn starts_of_streams() {
     script! { "
-        b: session
-        b: publish 0 demo/a one
-        b: publish 0 demo/b two
+        b: session; publish 0 demo/a one; publish 0 demo/b two
         c: GET /events?topic=demo/%23&since=7:0 => c: 400 unsupported_start
         c: GET /events?topic=demo/%23&last=1 => c: 400 unsupported_start
         c: GET /events?topic=demo/%23&snapshot => c: 400 unsupported_start
@@ -162,8 +160,7 @@ fn repeated_tags() {
             s: 200 close stream, retry 2000
             s: event crore.start {\"topic\":\"t\",\"position\":\"7:0\",\"complete\":true}
             s: id 7:0
-        b: session
-        b: publish 0 t one tag z 1 tag a 2 tag z 3
+        b: session; publish 0 t one tag z 1 tag a 2 tag z 3
             s: event id 7:1 {\"topic\":\"t\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"tags\":{\"a\":\"2\",\"z\":[\"1\",\"3\"]},\"data\":\"one\"}
         b: publish 0 t two tag z 1 tag a 2
             s: event id 7:2 {\"topic\":\"t\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"tags\":{\"z\":\"1\",\"a\":\"2\"},\"data\":\"two\"}

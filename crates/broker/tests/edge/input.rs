@@ -23,8 +23,7 @@ fn with_tokens(settings: &mut Settings) {
 fn an_envelope_is_refused_at_its_head() {
     script! { |settings| settings.entitlement = Some(EntitlementSettings::default()), "
         large reads
-        a: connect
-        a: raw POST /publish HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 2000000\\r\\n\\r\\n
+        a: connect; raw POST /publish HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 2000000\\r\\n\\r\\n
             a: 401 close [www-authenticate: Bearer] unauthorized, closed
         b: connect
         b: raw POST /publish HTTP/1.1\\r\\nHost: h\\r\\nAuthorization: Bearer anna.s:a\\r\\nContent-Length: 2000000\\r\\n\\r\\n
@@ -43,22 +42,18 @@ fn an_envelope_is_refused_at_its_head() {
 fn without_a_credential_input_is_short() {
     script! { with_tokens, "
         large reads
-        a: connect
-        a: raw POST /topics/public/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 32769\\r\\n\\r\\n
+        a: connect; raw POST /topics/public/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 32769\\r\\n\\r\\n
             a: 413 close message_too_large, closed
-        b: connect
-        b: raw POST /publish HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 32769\\r\\n\\r\\n
+        b: connect; raw POST /publish HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 32769\\r\\n\\r\\n
             b: 413 close message_too_large, closed
         c: POST /topics/public/a > x*32768 => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         c: POST /topics/b | Authorization: Bearer anna.p:b > x*40000
             c: 200 {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}
-        d: session
-        d: publish 1 public/a x*24576 => d: published 1 7:3
+        d: session; publish 1 public/a x*24576 => d: published 1 7:3
         d: publish 2 public/a x*24577 => d: error request 2 message_too_large limit 24576
         d: publish 3 public/a x*32768
             d: close 1009 payload of 32780 bytes over the limit of 32768, closed
-        e: session token anna.p:b
-        e: publish 1 b x*40000 => e: published 1 7:4
+        e: session token anna.p:b; publish 1 b x*40000 => e: published 1 7:4
     " }
 }
 
@@ -105,8 +100,7 @@ fn unfinished_input_goes_on_or_ends() {
         c: bytes 82ff 0000000000010000 00000000 6161
         d: POST /topics/a > hi => d: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         d: raw POST /topics/a HTTP/1.1\\r\\nContent-Length: 50\\r\\n
-        e: connect
-        e: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 50\\r\\n\\r\\n123
+        e: connect; raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 50\\r\\n\\r\\n123
         f: connect native
             f: 101 crore.v1
             f: welcome ping 0s
@@ -179,15 +173,12 @@ fn time_stands_still_while_the_node_does_not_read() {
 fn the_largest_holder_ends_first() {
     script! { |settings| settings.limits.pinned_bytes_max = 9_500, "
         large reads
-        a: session
-        a: bytes 82fe 2710 00000000 61*2492
-        b: connect
-        b: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 3000\\r\\n\\r\\n1
+        a: session; bytes 82fe 2710 00000000 61*2492
+        b: connect; raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 3000\\r\\n\\r\\n1
         c: connect echo => c: 101
         c: bytes 0182 00000000 6161
         count kept => kept 5004
-        d: session
-        d: bytes 82fe 2710 00000000 61*2392 => a: reset
+        d: session; bytes 82fe 2710 00000000 61*2392 => a: reset
         count kept input-closed => kept 4804 input-closed 1
         d: bytes 61*7608
             d: error connection unsupported_frame
@@ -208,11 +199,9 @@ fn without_a_credential_connections_end_first() {
         a: connect
         a: raw POST /topics/b HTTP/1.1\\r\\nHost: h\\r\\nAuthorization: Bearer anna.p:b\\r\\nContent-Length: 30000\\r\\n\\r\\n
         a: bytes 61*15000
-        b: session
-        b: bytes 82fe 7000 00000000 61*3992
+        b: session; bytes 82fe 7000 00000000 61*3992
         count kept => kept 38000
-        c: session
-        c: bytes 82fe 7000 00000000 61*2492 => b: reset
+        c: session; bytes 82fe 7000 00000000 61*2492 => b: reset
         count kept input-closed => kept 35000 input-closed 1
         a: bytes 61*15000 => a: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
     " }

@@ -129,8 +129,7 @@ fn operators_end_connections() {
 fn a_connection_that_takes_nothing_is_seen_and_ended() {
     script! { "
         large reads
-        a: session
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session; subscribe 1 news => a: subscribed 1 through 7:0
         a: block
         operator publish news x => published 1
         operator publish news y => published 2

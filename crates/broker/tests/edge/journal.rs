@@ -23,8 +23,7 @@ fn with_audit(settings: &mut Settings) {
 #[test]
 fn nothing_is_told_unless_it_is_asked_for() {
     script! { "
-        a: session
-        a: close 1000 => a: close 1000, closed
+        a: session; close 1000 => a: close 1000, closed
         journal
     " }
 }
@@ -40,8 +39,7 @@ fn sessions_come_and_go() {
             requested http 127.0.0.1:0 nobody GET /crore 101
             connected native 127.0.0.1:0 nobody
             disconnected native 127.0.0.1:0 nobody 1000 after 2000 ms
-        b: session
-        b: reset
+        b: session; reset
         journal
             requested http 127.0.0.1:0 nobody GET /crore 101
             connected native 127.0.0.1:0 nobody
@@ -107,8 +105,7 @@ fn a_storm_is_a_count() {
 #[test]
 fn decisions_say_who_what_and_why_not() {
     script! { with_audit, "
-        a: session token anna.s:news
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session token anna.s:news; subscribe 1 news => a: subscribed 1 through 7:0
         a: publish 2 news hi => a: error request 2 forbidden
         journal
             decided native 127.0.0.1:0 anna authenticate  granted
@@ -134,8 +131,7 @@ fn each_client_is_told_when_it_has_shown_who_it_is() {
             not_before_ms: 0,
         };
     }, "
-        a: session token anna.s:news.h:news
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session token anna.s:news.h:news; subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 4600000 ms
         b: GET /topics/news | Authorization: Bearer anna.s:news.h:news
             b: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
@@ -147,8 +143,7 @@ fn each_client_is_told_when_it_has_shown_who_it_is() {
             decided http 127.0.0.1:0 anna authenticate  granted
             decided http 127.0.0.1:0 anna history news granted
             decided http 127.0.0.1:0 anna history news granted
-        a: reset
-        a: session kept
+        a: reset; session kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
         c: session 30

@@ -20,8 +20,7 @@ fn subscribe_and_publish() {
 #[test]
 fn resume() {
     script! { "
-        b: session
-        b: flood news 1..4
+        b: session; flood news 1..4
         c: GET /line => c: 101
         c: raw sub news 7:2\\n
             c: subscribed news 7:2

@@ -51,8 +51,7 @@ fn pipelining_before_welcome() {
         c: session
         homes stop
         c: subscribe 1 a, 2 b since 6:0, 3 c last 2
-        c: publish 1 a one
-        c: publish 2 a two
+        c: publish 1 a one; publish 2 a two
         c: history 3 a
         c: ping 9 => c: pong 9
         homes go
@@ -71,10 +70,8 @@ fn pipelining_before_welcome() {
 #[test]
 fn since_complete() {
     script! { "
-        b: session
-        b: flood news 1..3, other 4..5
-        a: session
-        a: subscribe 1 news since 7:1, 2 other since 7:5, 3 none since 7:5
+        b: session; flood news 1..3, other 4..5
+        a: session; subscribe 1 news since 7:1, 2 other since 7:5, 3 none since 7:5
             a: subscribed 1 through 7:1 continued replaying, 2 through 7:5 continued
             a: subscribed 3 through 7:5 continued
             a: message 1 2<1 2, 3<2 3
@@ -89,10 +86,8 @@ fn since_complete() {
 #[test]
 fn since_unknown() {
     script! { "
-        b: session
-        b: flood news 1..3
-        a: session
-        a: subscribe 1 news since 6:2
+        b: session; flood news 1..3
+        a: session; subscribe 1 news since 6:2
             a: subscribed 1 through 7:0 replaying
             a: gap 1 0..0 UnknownEpoch
             a: message 1 1<0 1, 2<1 2, 3<2 3
@@ -129,13 +124,11 @@ fn since_unknown() {
 #[test]
 fn since_evicted() {
     script! { |settings| settings.logs[0].age_max_ms = 10_000, "
-        b: session
-        b: flood news 1..3
+        b: session; flood news 1..3
         time +5s
         b: flood news 4..5
         time +7s
-        a: session
-        a: subscribe 1 news since 7:1
+        a: session; subscribe 1 news since 7:1
             a: subscribed 1 through 7:3 replaying
             a: gap 1 1..3 Evicted
             a: message 1 4<3 4, 5<4 5
@@ -165,10 +158,8 @@ fn since_evicted() {
 #[test]
 fn since_beyond_the_history_limit() {
     script! { |settings| settings.rules[0].history_messages_max = 2, "
-        b: session
-        b: flood news 1..5
-        a: session
-        a: subscribe 1 news since 7:1
+        b: session; flood news 1..5
+        a: session; subscribe 1 news since 7:1
             a: subscribed 1 through 7:3 replaying
             a: gap 1 1..3 HistoryLimit
             a: message 1 4<3 4, 5<4 5
@@ -211,13 +202,9 @@ fn last() {
 #[test]
 fn snapshot() {
     script! { "
-        b: session
-        b: publish 0 news old
-        b: publish 0 news kept retain
-        b: publish 0 news new
+        b: session; publish 0 news old; publish 0 news kept retain; publish 0 news new
         b: publish 0 other only
-        a: session
-        a: subscribe 1 news snapshot, 2 other snapshot, 3 none snapshot
+        a: session; subscribe 1 news snapshot, 2 other snapshot, 3 none snapshot
             a: subscribed 1 through 7:1 replaying
             a: message 1 2<1! kept
             a: caught-up 1 through 4
@@ -277,8 +264,7 @@ fn unsubscribing_before_the_grant() {
         a: subscribe 2 other, 3 x/#
         a: reset
         homes go
-        b: publish 0 other y
-        b: publish 0 x/y z
+        b: publish 0 other y; publish 0 x/y z
         count subscriptions indexes filters connections topics
             subscriptions 0 indexes 0 filters 0 connections 1 topics 3
     " }
@@ -292,8 +278,7 @@ fn refused_subscriptions() {
         settings.limits.filters_per_shard_max = 1;
         settings.limits.filter_levels_max = 4;
     }, "
-        a: session
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session; subscribe 1 news => a: subscribed 1 through 7:0
         a: subscribe 1 other => a: error subscription 1 already_subscribed
         a: subscribe 2 news => a: error subscription 2 already_subscribed
         a: subscribe 2 a/#/b, 3 a+, 4 a/+ since 7:1, 5 a/b/c/d/#
@@ -310,8 +295,7 @@ fn refused_subscriptions() {
         a: subscribe 2 b/# => a: subscribed 2 filter
         a: unsubscribe 5 => a: error subscription 5 unknown_subscription
         count subscriptions filters => subscriptions 2 filters 1
-        b: session
-        b: publish 1 news x
+        b: session; publish 1 news x
             a: message 1 1<0 x
             b: published 1 7:1
         b: publish 2 fourth x => b: published 2 7:2
@@ -323,10 +307,8 @@ fn refused_subscriptions() {
 #[test]
 fn filters() {
     script! { "
-        b: session
-        b: publish 0 x/1 before
-        a: session
-        a: subscribe 1 x/+, 2 x/#, 3 x/1, 4 #
+        b: session; publish 0 x/1 before
+        a: session; subscribe 1 x/+, 2 x/#, 3 x/1, 4 #
             a: subscribed 1 filter, 2 filter, 3 through 7:1, 4 filter
         b: publish 0 x/1 once
             a: message 3 2<1 once
@@ -391,10 +373,8 @@ fn filters_of_several_homes() {
 #[test]
 fn replay_with_credit() {
     script! { "
-        b: session
-        b: flood news 1..10
-        a: session
-        a: subscribe 1 news since 7:0 credit 2
+        b: session; flood news 1..10
+        a: session; subscribe 1 news since 7:0 credit 2
             a: subscribed 1 through 7:0 continued replaying
             a: message 1 1<0 1, 2<1 2
         b: flood news 11..11
@@ -420,10 +400,8 @@ fn replay_with_credit() {
 #[test]
 fn pages() {
     script! { |settings| settings.limits.page_records_max = 4, "
-        b: session
-        b: flood news 1..30
-        a: session
-        a: subscribe 1 news since 7:0, 2 other since 7:0
+        b: session; flood news 1..30
+        a: session; subscribe 1 news since 7:0, 2 other since 7:0
             a: subscribed 1 through 7:0 continued replaying, 2 through 7:0 continued
             a: message 1 1..30: 30 in order
             a: caught-up 1 through 30

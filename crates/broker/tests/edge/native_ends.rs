@@ -9,8 +9,7 @@ fn history() {
         settings.limits.page_records_max = 3;
         settings.rules[0].history_messages_max = 6;
     }, "
-        a: session
-        a: history 1 news => a: history 1 head 0 []
+        a: session; history 1 news => a: history 1 head 0 []
         a: publish 0 news kept retain
         a: flood news 2..4, other 5..5, news 6..8
         a: history 2 news => a: history 2 head 8 [2<1 2, 3<2 3, 4<3 4] more
@@ -39,8 +38,7 @@ fn refused_publications() {
         settings.limits.topics_max = 2;
         settings.logs[0].retained_bytes_max = 200;
     }, "
-        a: session
-        a: publish 1 news x*100 => a: published 1 7:1
+        a: session; publish 1 news x*100 => a: published 1 7:1
         a: publish 2 news x*101 => a: error request 2 message_too_large limit 100
         a: publish 3 a/+ x => a: error request 3 malformed_topic
         a: publish 0 a/# x => a: error request 0 malformed_topic
@@ -49,8 +47,7 @@ fn refused_publications() {
         a: publish 6 news small => a: published 6 7:3
         a: publish 7 third x => a: error request 7 topics_full
         a: publish 0 third x => a: error request 0 topics_full
-        a: publish 0 news y
-        a: publish 8 b empty retain => a: published 8 7:5
+        a: publish 0 news y; publish 8 b empty retain => a: published 8 7:5
         a: publish 9 news x*90 retain => a: published 9 7:6
     " }
 }
@@ -147,8 +144,7 @@ fn handshake_timeout() {
     script! { "
         a: connect
         b: connect ws => b: 101 crore.v1
-        c: connect
-        c: raw GET /crore HTTP/1.1\\r\\nHost:
+        c: connect; raw GET /crore HTTP/1.1\\r\\nHost:
         d: session
         e: connect echo => e: 101
         time +9s
@@ -166,28 +162,19 @@ fn handshake_timeout() {
 #[test]
 fn close_codes() {
     script! { |settings| settings.limits.frame_bytes_max = 1_000, "
-        a: session
-        a: close 1000 bye => a: close 1000, closed
-        a: session
-        a: close => a: close, closed
-        a: session
-        a: text hello => a: close 1003 native frames are binary messages, closed
+        a: session; close 1000 bye => a: close 1000, closed
+        a: session; close => a: close, closed
+        a: session; text hello => a: close 1003 native frames are binary messages, closed
         a: session
         a: binary x*1001 => a: close 1009 payload of 1001 bytes over the limit of 1000, closed
-        a: session
-        a: bytes c1 80 01020304 => a: close 1002 reserved bits 0x40 set, closed
-        a: session
-        a: bytes 82 01 00 => a: close 1002 frame from a client is not masked, closed
+        a: session; bytes c1 80 01020304 => a: close 1002 reserved bits 0x40 set, closed
+        a: session; bytes 82 01 00 => a: close 1002 frame from a client is not masked, closed
         a: session
         a: bytes 80 80 01020304 => a: close 1002 continuation frame without a message, closed
-        a: session
-        a: bytes 88 81 01020304 00 => a: close 1002 close payload of one byte, closed
-        a: session
-        a: bytes 88 83 00000000 03e8ff => a: close 1007 close reason is not UTF-8, closed
-        a: session
-        a: bytes 81 81 00000000 ff => a: close 1007 text is not UTF-8, closed
-        a: session
-        a: end => a: closed
+        a: session; bytes 88 81 01020304 00 => a: close 1002 close payload of one byte, closed
+        a: session; bytes 88 83 00000000 03e8ff => a: close 1007 close reason is not UTF-8, closed
+        a: session; bytes 81 81 00000000 ff => a: close 1007 text is not UTF-8, closed
+        a: session; end => a: closed
         a: connect ws => a: 101 crore.v1
         a: end => a: closed
         count connections sessions => connections 0 sessions 0
@@ -197,60 +184,45 @@ fn close_codes() {
 #[test]
 fn malformed_frames() {
     script! { "
-        a0: session
-        a0: frame
+        a0: session; frame
             a0: error connection malformed_frame
             a0: close 3500 protocol_error, closed
-        a1: session
-        a1: frame 04
+        a1: session; frame 04
             a1: error connection malformed_frame
             a1: close 3500 protocol_error, closed
-        a2: session
-        a2: frame 0c 00
+        a2: session; frame 0c 00
             a2: error connection unsupported_frame
             a2: close 3505 unsupported_frame, closed
-        a3: session
-        a3: frame 07 01 07
+        a3: session; frame 07 01 07
             a3: error connection unsupported_option
             a3: close 3506 unsupported_option, closed
-        a4: session
-        a4: frame 07 00 8700
+        a4: session; frame 07 00 8700
             a4: error connection malformed_varint
             a4: close 3500 protocol_error, closed
-        a5: session
-        a5: frame 07 00 07 00
+        a5: session; frame 07 00 07 00
             a5: error connection malformed_frame
             a5: close 3500 protocol_error, closed
-        a6: session
-        a6: frame 02 00 01 01 00 01 ff 00
+        a6: session; frame 02 00 01 01 00 01 ff 00
             a6: error connection malformed_utf8
             a6: close 3500 protocol_error, closed
-        a7: session
-        a7: frame 02 00 01 01 00 00 00 => a7: error subscription 1 malformed_topic
-        a8: session
-        a8: frame 02 00 02 01 40 01 61 00  02 00 01 62 00
+        a7: session; frame 02 00 01 01 00 00 00 => a7: error subscription 1 malformed_topic
+        a8: session; frame 02 00 02 01 40 01 61 00  02 00 01 62 00
             a8: error connection unsupported_option
             a8: close 3506 unsupported_option, closed
-        a9: session
-        a9: frame 02 00 02 03 80 01 63 00 01 07 01 04 04 80 01 64 00 01 09 00
+        a9: session; frame 02 00 02 03 80 01 63 00 01 07 01 04 04 80 01 64 00 01 09 00
             a9: error subscription 3 unsupported_option, subscription 4 unsupported_option
-        a10: session
-        a10: frame 04 80 09 01 61 01 0b 00 => a10: error request 9 malformed_parameter
+        a10: session; frame 04 80 09 01 61 01 0b 00 => a10: error request 9 malformed_parameter
         a10: publish 10 a x producer p 0 => a10: error request 10 malformed_parameter
-        a11: session
-        a11: frame 04 00 09 8002
+        a11: session; frame 04 00 09 8002
             a11: error connection malformed_frame
             a11: close 3500 protocol_error, closed
-        a12: session
-        a12: frame 05 04 01 01 61 00 00
+        a12: session; frame 05 04 01 01 61 00 00
             a12: error connection unsupported_option
             a12: close 3506 unsupported_option, closed
-        a13: session
-        a13: frame 06 00 01 8080808010
+        a13: session; frame 06 00 01 8080808010
             a13: error connection malformed_frame
             a13: close 3500 protocol_error, closed
-        a14: session
-        a14: frame 81 00
+        a14: session; frame 81 00
             a14: error connection unsupported_frame
             a14: close 3505 unsupported_frame, closed
         b0: connect ws => b0: 101 crore.v1
@@ -275,8 +247,7 @@ fn malformed_frames() {
 #[test]
 fn behind_the_end() {
     script! { "
-        a: session
-        a: bytes 8184 00000000 74657874 8283 00000000 070007
+        a: session; bytes 8184 00000000 74657874 8283 00000000 070007
             a: close 1003 native frames are binary messages, closed
         a: connect ws => a: 101 crore.v1
         a: bytes 8283 00000000 070007 8284 00000000 01000100

@@ -6,8 +6,7 @@ use crate::support::script;
 #[test]
 fn keys_over_http() {
     script! { r#"
-        a: session
-        a: subscribe 1 # => a: subscribed 1 filter
+        a: session; subscribe 1 # => a: subscribed 1 filter
         c: POST /topics/a | Idempotency-Key: "k 1" > hi
             a: named a 1<0 hi
             c: 200 {"epoch":"7","offset":1,"duplicate":false}
@@ -81,8 +80,7 @@ fn malformed_headers() {
 #[test]
 fn native_publications() {
     script! { "
-        a: session
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session; subscribe 1 news => a: subscribed 1 through 7:0
         a: publish 1 news hi key k
             a: published 1 7:1
             a: message 1 1<0 hi
@@ -118,8 +116,7 @@ fn fencing() {
         a: publish 3 news other producer q 1 => a: published 3 7:3
         b: reset
         a: publish 4 news three producer p 3 => a: error request 4 producer_fenced
-        c: session
-        c: publish 3 news three producer p 3 => c: published 3 7:4
+        c: session; publish 3 news three producer p 3 => c: published 3 7:4
     " }
 }
 
@@ -130,8 +127,7 @@ fn late_bytes_fence_nobody() {
     script! { |settings| settings.edges_count = 2, "
         a: session on 1
         time +1ms
-        b: session on 0
-        b: publish 1 news one producer p 1 => b: published 1 7:1
+        b: session on 0; publish 1 news one producer p 1 => b: published 1 7:1
         time +30s
         a: publish 1 news one producer p 1 => a: error request 1 producer_fenced
         b: publish 2 news two producer p 2 => b: published 2 7:2
@@ -154,11 +150,9 @@ fn connections_of_one_millisecond() {
 #[test]
 fn fencing_over_edges() {
     script! { |settings| settings.edges_count = 2, "
-        a: session on 1
-        a: publish 1 news one producer p 1 => a: published 1 7:1
+        a: session on 1; publish 1 news one producer p 1 => a: published 1 7:1
         time +1s
-        b: session on 0
-        b: publish 1 news two producer p 2 => b: published 1 7:2
+        b: session on 0; publish 1 news two producer p 2 => b: published 1 7:2
         a: publish 2 news three producer p 3 => a: error request 2 producer_fenced
     " }
 }

@@ -126,8 +126,7 @@ fn disconnect() {
 fn a_recovery_is_complete() {
     for policy in [LagPolicy::Conflate, LagPolicy::Drop, LagPolicy::Disconnect] {
         script! { by_rule(policy), "
-            b: session
-            b: flood news 1..30
+            b: session; flood news 1..30
             a: session
             homes stop
             a: subscribe 1 news since 7:2

@@ -75,8 +75,7 @@ fn cursors_do_not_age() {
         a: reset
         c: reset
         time +70s => b: ping 1116
-        a: session
-        a: subscribe 1 x/# each 0 7:18 => a: subscribed 1 filter, 0 through 7:18 continued
+        a: session; subscribe 1 x/# each 0 7:18 => a: subscribed 1 filter, 0 through 7:18 continued
         a: subscribe 2 x/+ each 0 7:9
             a: subscribed 2 filter, 0 through 7:14 replaying
             a: gap 2 partition 0 9..14 Evicted

@@ -34,8 +34,7 @@ fn a_live_subscription_goes_on_and_histories_are_cut() {
     check_reload(
         histories,
         "
-        a: session
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session; subscribe 1 news => a: subscribed 1 through 7:0
         a: publish 1 news one
             a: published 1 7:1
             a: message 1 1<0 one
@@ -44,8 +43,7 @@ fn a_live_subscription_goes_on_and_histories_are_cut() {
             a: published 2 7:2
             a: message 1 2<1 two
         a: history 3 news => a: history 3 head 2 []
-        d: session
-        d: subscribe 1 news last 5 => d: subscribed 1 through 7:2
+        d: session; subscribe 1 news last 5 => d: subscribed 1 through 7:2
         a: publish 4 news three
             a: published 4 7:3
             a: message 1 3<2 three
@@ -61,10 +59,8 @@ fn a_replay_that_has_begun_goes_on() {
     check_reload(
         histories,
         "
-        b: session
-        b: flood news 1..3
-        a: session
-        a: subscribe 1 news since 7:0 credit 1
+        b: session; flood news 1..3
+        a: session; subscribe 1 news since 7:0 credit 1
             a: subscribed 1 through 7:0 continued replaying
             a: message 1 1<0 1
         reload 2
@@ -81,8 +77,7 @@ fn edges_hear_first() {
     check_reload(
         histories,
         "
-        a: session
-        a: publish 1 news one => a: published 1 7:1
+        a: session; publish 1 news one => a: published 1 7:1
         reload 1 edges
         a: publish 2 news two => a: published 2 7:2
         a: history 3 news => a: history 3 head 2 [1<0 one, 2<1 two]
@@ -111,8 +106,7 @@ fn who_may_publish() {
     check_reload(
         reload,
         "
-        a: session
-        a: subscribe 1 closed/a => a: subscribed 1 through 7:0
+        a: session; subscribe 1 closed/a => a: subscribed 1 through 7:0
         a: publish 1 closed/a one
             a: published 1 7:1
             a: message 1 1<0 one

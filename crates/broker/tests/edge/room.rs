@@ -12,12 +12,8 @@ fn room_goes_round() {
         large reads
         a, b: session
         homes stop
-        a: publish 1 t one
-        a: publish 2 t two
-        a: publish 3 t three
-        a: publish 4 t four
-        b: publish 5 t five
-        b: publish 6 t six
+        a: publish 1 t one; publish 2 t two; publish 3 t three; publish 4 t four
+        b: publish 5 t five; publish 6 t six
         homes go
             a: published 1 7:1, 2 7:2, 3 7:4, 4 7:6
             b: published 5 7:3, 6 7:5
@@ -31,8 +27,7 @@ fn who_waits_for_room_is_not_late() {
     script! { |settings| settings.limits.requests_inflight_max = 1, "
         a: session
         homes stop
-        a: publish 1 t one
-        a: publish 2 t two
+        a: publish 1 t one; publish 2 t two
         b: connect native
         c: connect
         time +25s => c: 408 close request_timeout, closed

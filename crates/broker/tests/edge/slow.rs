@@ -62,8 +62,7 @@ fn trickle() {
 #[test]
 fn overflow_within_a_replay() {
     script! { small_outbox, "
-        b: session
-        b: flood news 1..4
+        b: session; flood news 1..4
         a: session
         homes stop
         a: subscribe 1 news since 7:0, 2 other
@@ -84,8 +83,7 @@ fn overflow_within_a_replay() {
 #[test]
 fn overflow_within_a_replay_with_credit() {
     script! { small_outbox, "
-        b: session
-        b: flood news 1..9
+        b: session; flood news 1..9
         a: session
         homes stop
         a: subscribe 1 news since 7:0 credit 4, 2 other
@@ -110,10 +108,8 @@ fn overflow_within_a_replay_with_credit() {
 #[test]
 fn credit_does_not_hold_who_lags() {
     script! { small_outbox, "
-        b: session
-        b: flood news 1..2
-        a: session
-        a: subscribe 1 news since 7:2 credit 1, 2 news2 since 7:0 credit 1
+        b: session; flood news 1..2
+        a: session; subscribe 1 news since 7:2 credit 1, 2 news2 since 7:0 credit 1
             a: subscribed 1 through 7:2 continued, 2 through 7:0 continued
         a: block
         b: flood news 3..3, news 4..40
@@ -355,10 +351,7 @@ fn a_mark_that_costs_others_their_place() {
             c: event crore.start {\"topic\":\"x/1\",\"position\":\"7:0\",\"complete\":true}
             c: id 7:0,0
         c: block
-        b: publish 0 x/1 x*6500
-        b: publish 0 x/1 x*6500
-        b: publish 0 x/1 x*6500
-        b: publish 0 x/1 x*6500
+        b: publish 0 x/1 x*6500; publish 0 x/1 x*6500; publish 0 x/1 x*6500; publish 0 x/1 x*6500
         b: publish 0 x/1 x*6243
         homes go
         c: open
@@ -386,12 +379,8 @@ fn a_filters_message_that_costs_its_own_their_place() {
             c: event crore.start {\"topic\":\"x/#\",\"complete\":true}
             c: id 7:0,-/7:
         c: block
-        b: publish 0 x/1 x*8000
-        b: publish 0 x/1 x*8000
-        b: publish 0 x/1 x*8000
-        b: publish 0 x/1 x*8000
-        b: publish 0 x/1 x*8000
-        b: publish 0 a hi
+        b: publish 0 x/1 x*8000; publish 0 x/1 x*8000; publish 0 x/1 x*8000; publish 0 x/1 x*8000
+        b: publish 0 x/1 x*8000; publish 0 a hi
         c: open
             c: event id 7:6,-/7: {\"topic\":\"a\",\"position\":\"7:6\",\"offset\":6,\"time_ms\":1000000,\"data\":\"hi\"}
             c: event id 7:6,-/7:1 8071 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}

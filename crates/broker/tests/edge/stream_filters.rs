@@ -7,8 +7,7 @@ use crate::support::script;
 #[test]
 fn one_of_two_is_refused_at_once() {
     script! { |settings| settings.limits.filters_per_shard_max = 2, "
-        b: session
-        b: subscribe 1 b/#, 2 z/# => b: subscribed 1 filter, 2 filter
+        b: session; subscribe 1 b/#, 2 z/# => b: subscribed 1 filter, 2 filter
         b: publish 0 b/1 one => b: named b/1 1<0 one
         b: publish 0 a/1 two
         c: GET /events?topic=a/%23&topic=b/%23 | Last-Event-ID: -,-/7:0
@@ -46,10 +45,8 @@ fn one_of_two_is_refused_by_a_home() {
         settings.logs[0].partitions_count = 2;
         settings.limits.filters_per_shard_max = 2;
     }, "
-        a: session on 1
-        a: subscribe 1 b/#, 2 z/# => a: subscribed 1 filter, 2 filter
-        b: session
-        b: publish 0 b/1 one => a: named b/1 1<0 one
+        a: session on 1; subscribe 1 b/#, 2 z/# => a: subscribed 1 filter, 2 filter
+        b: session; publish 0 b/1 one => a: named b/1 1<0 one
         b: publish 0 b/2 two => a: named b/2 1<0 two
         c: GET /events?topic=a/%23&topic=b/%23 | Last-Event-ID: -,-/7:.
             c: 200 close stream, retry 2000
@@ -65,8 +62,7 @@ fn one_of_two_is_refused_by_a_home() {
 #[test]
 fn all_filters_are_refused() {
     script! { |settings| settings.limits.filters_per_shard_max = 1, "
-        b: session
-        b: subscribe 1 z/# => b: subscribed 1 filter
+        b: session; subscribe 1 z/# => b: subscribed 1 filter
         c: GET /events?topic=a/%23&topic=y
             c: 200 close stream, retry 2000
             c: event crore.error {\"topic\":\"a/#\",\"code\":\"filters_full\",\"detail\":\"the shard has reached filters_per_shard_max\"}
@@ -96,9 +92,7 @@ fn a_replay_without_room() {
         settings.logs[0].partitions_count = 4;
         settings.limits.outbox_bytes_max = 64;
     }, "
-        b: session
-        b: publish 0 x/1 one
-        b: publish 0 x/2 two
+        b: session; publish 0 x/1 one; publish 0 x/2 two
         c: GET /events?topic=x/%23&topic=%2B/1&topic=y | Last-Event-ID: -,-,7:0/7:...
             c: 200 close stream, retry 2000
             c: event crore.error {\"topic\":\"+/1\",\"code\":\"overloaded\",\"detail\":\"the node is overloaded; try again later\"}

@@ -16,8 +16,7 @@ fn with_events(settings: &mut Settings) {
 #[test]
 fn nobody_publishes_there_and_an_open_node_shows_nothing() {
     script! { "
-        a: session
-        a: publish 1 $sys/a hi => a: error request 1 forbidden
+        a: session; publish 1 $sys/a hi => a: error request 1 forbidden
         a: publish 2 $sys hi => a: error request 2 forbidden
         a: publish 3 $system hi => a: published 3 7:1
         a: subscribe 4 $sys/# => a: error subscription 4 forbidden
@@ -66,8 +65,7 @@ fn clients_and_topics_live_and_go() {
         a: subscribe 1 news
             a: subscribed 1 through 7:2
             s: message 3 3<0 30 bytes type application/json
-        b: session
-        b: subscribe 1 news, 2 x/# => b: subscribed 1 through 7:3, 2 filter
+        b: session; subscribe 1 news, 2 x/# => b: subscribed 1 through 7:3, 2 filter
         a: unsubscribe 1 => a: unsubscribed 1 0
         time +3s
             b: caught-up 2 partition 0 through 4
@@ -85,8 +83,7 @@ fn clients_and_topics_live_and_go() {
 #[test]
 fn a_storm_is_summarised() {
     script! { with_events, "
-        s: session
-        s: subscribe 1 $sys/clients/connected, 2 $sys/topics/occupied
+        s: session; subscribe 1 $sys/clients/connected, 2 $sys/topics/occupied
             s: subscribed 1 through 7:1, 2 through 7:1
         time +1s
         a: connect native
@@ -118,8 +115,7 @@ fn what_homes_have_no_room_for_is_given_up_and_counted() {
         with_events(settings);
         settings.limits.requests_inflight_max = 1;
     }, "
-        a: session
-        a: subscribe 1 one => a: subscribed 1 through 7:1
+        a: session; subscribe 1 one => a: subscribed 1 through 7:1
         a: reset
         count own-publications-lost => own-publications-lost 2
     " }

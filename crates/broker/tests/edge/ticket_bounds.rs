@@ -16,14 +16,11 @@ fn with_tickets(settings: &mut Settings) {
 #[test]
 fn refused() {
     script! { with_tickets, "
-        a: session
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session; subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 1060000 ms
-        a: reset
-        a: session kept flip 20 => a: error connection ticket_refused
+        a: reset; session kept flip 20 => a: error connection ticket_refused
         a: subscribe 1 news => a: subscribed 1 through 7:0
-        a: reset
-        a: session 0 ticket nonsense => a: error connection ticket_refused
+        a: reset; session 0 ticket nonsense => a: error connection ticket_refused
         a: reset
         time +59s
         a: session kept
@@ -43,16 +40,13 @@ fn revoked() {
         with_tickets(settings);
         settings.tickets.not_before_ms = 1_030_000;
     }, "
-        a: session
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session; subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 1060000 ms
-        a: reset
-        a: session kept => a: error connection ticket_refused
+        a: reset; session kept => a: error connection ticket_refused
         time +30s
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 10 => a: ticket 10 until 1090000 ms
-        a: reset
-        a: session kept
+        a: reset; session kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
     " }
@@ -65,11 +59,9 @@ fn present_limits() {
         with_tickets(settings);
         settings.limits.subscriptions_per_session_max = 2;
     }, "
-        a: session
-        a: subscribe 1 a, 2 b => a: subscribed 1 through 7:0, 2 through 7:0
+        a: session; subscribe 1 a, 2 b => a: subscribed 1 through 7:0, 2 through 7:0
         a: ticket 9 => a: ticket 9 until 1060000 ms
-        a: reset
-        a: session kept
+        a: reset; session kept
             a: welcome ping 60s resumed 2
             a: subscribed 1 through 7:0 continued, 2 through 7:0 continued
         a: subscribe 3 c => a: error subscription 3 too_many_subscriptions limit 2
@@ -81,8 +73,7 @@ fn present_limits() {
 #[test]
 fn without_subscriptions() {
     script! { with_tickets, "
-        a: session
-        a: ticket 9 => a: ticket 9 until 1060000 ms
+        a: session; ticket 9 => a: ticket 9 until 1060000 ms
         drain 0
             a: go-away 3001 return after 0 ms
             a: close 3001 going_away, closed

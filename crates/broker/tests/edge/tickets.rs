@@ -53,8 +53,7 @@ fn newer_cursors_win() {
         b: flood more 7..8 => a: message 3 7<0 7, 8<7 8
         a: ticket 9 => a: ticket 9 until 1060000 ms
         b: flood news 9..10 => a: message 1 9<3 9, 10<9 10
-        a: reset
-        a: session kept cursor 1 7:9 cursor 2 7:5 cursor 3 6:2 cursor 77 7:1
+        a: reset; session kept cursor 1 7:9 cursor 2 7:5 cursor 3 6:2 cursor 77 7:1
             a: welcome ping 60s resumed 3
             a: subscribed 1 through 7:9 continued replaying, 2 through 7:6 continued
             a: subscribed 3 through 7:0 replaying
@@ -117,8 +116,7 @@ fn a_ticket_waits_for_grants() {
             a: ticket 9 until 1060000 ms
         a: unsubscribe 2 => a: unsubscribed 2 0
         a: ticket 11 => a: ticket 11 until 1060000 ms
-        a: reset
-        a: session kept
+        a: reset; session kept
             a: welcome ping 60s resumed 3
             a: subscribed 1 through 7:0 continued, 3 through 7:0 continued, 4 through 7:0 continued
     " }
@@ -134,14 +132,12 @@ fn granted_on_the_way() {
         settings.homes_count = 2;
         settings.logs[0].partitions_count = 4;
     }, "
-        a: session
-        a: subscribe 1 x/2 => a: subscribed 1 through 7:0
+        a: session; subscribe 1 x/2 => a: subscribed 1 through 7:0
         homes stop 1
         a: ticket 9
         a: subscribe 2 x/1 => a: subscribed 2 through 7:0
         homes go => a: ticket 9 until 1060000 ms
-        a: reset
-        a: session kept
+        a: reset; session kept
             a: welcome ping 60s resumed 2
             a: subscribed 2 through 7:0 continued, 1 through 7:0 continued
     " }
@@ -157,8 +153,7 @@ fn an_index_changes_hands_on_the_way() {
         settings.homes_count = 2;
         settings.logs[0].partitions_count = 4;
     }, "
-        a: session
-        a: subscribe 1 x/2 => a: subscribed 1 through 7:0
+        a: session; subscribe 1 x/2 => a: subscribed 1 through 7:0
         a: subscribe 2 x/1 => a: subscribed 2 through 7:0
         homes stop 1
         a: ticket 9
@@ -170,8 +165,7 @@ fn an_index_changes_hands_on_the_way() {
         a: session kept
             a: welcome ping 60s resumed 2
             a: subscribed 3 through 7:0 continued, 1 through 7:0 continued
-        b: publish 0 x/1 one
-        b: publish 0 x/6 four => a: message 3 1<0 four
+        b: publish 0 x/1 one; publish 0 x/6 four => a: message 3 1<0 four
     " }
 }
 
@@ -199,8 +193,7 @@ fn a_slow_client() {
             a: message 2 32<1 32
             a: message 1 22..31: 10 in order
             a: caught-up 1 through 32
-        a: reset
-        a: session kept
+        a: reset; session kept
             a: welcome ping 60s resumed 2
             a: subscribed 1 through 7:6 continued replaying, 2 through 7:31 continued replaying
             a: message 1 7<6 7, 8<7 8, 9<8 9, 10<9 10, 11<10 11
@@ -289,8 +282,7 @@ fn filters() {
             a: named x/4 3<0 four for 1
             a: named x/5 4<0 five for 1
             a: caught-up 1 partition 1 through 4, 2 partition 1 through 4
-        a: reset
-        a: session kept cursor 1 in 0 7:3
+        a: reset; session kept cursor 1 in 0 7:3
             a: welcome ping 60s resumed 2
             a: subscribed 1 filter, 0 through 7:0 replaying, 1 through 7:2 continued replaying
             a: gap 1 partition 0 0..0 BeyondHead
@@ -334,8 +326,7 @@ fn a_filter_that_fails_on_a_gap() {
 #[test]
 fn a_filter_that_is_behind() {
     script! { with_tickets, "
-        b: session
-        b: flood x/1 1..30
+        b: session; flood x/1 1..30
         a: session
         homes stop
         a: subscribe 1 x/# each 0 7:2 credit 4
@@ -344,8 +335,7 @@ fn a_filter_that_is_behind() {
             a: subscribed 1 filter, 0 through 7:2 continued replaying
             a: named x/1 3<2 3 for 1, 4<3 4 for 1, 5<4 5 for 1, 6<5 6 for 1
             a: ticket 9 until 1060000 ms
-        a: reset
-        a: session kept
+        a: reset; session kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 filter, 0 through 7:6 continued replaying
             a: named x/1 7<6 7 for 1, 8<7 8 for 1, 9<8 9 for 1, 10<9 10 for 1, 11<10 11 for 1

@@ -73,8 +73,7 @@ fn each_request_shows_who_it_counts_for() {
         users max 1
         a: GET /topics/a | Authorization: Bearer anna.h:a
             a: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
-        b: connect on 1
-        b: GET /topics/a | Authorization: Bearer anna.h:a
+        b: connect on 1; GET /topics/a | Authorization: Bearer anna.h:a
             b: 429 [retry-after: 1] too_many_connections
         a: GET /topics/a | Authorization: Bearer anna.h:a.x:90
             a: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
@@ -133,8 +132,7 @@ fn upgrades_and_hellos() {
 fn tickets_and_ends() {
     script! { counted, "
         users max 1
-        a: session token anna.all.x:90
-        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: session token anna.all.x:90; subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 1090000 ms
         a: reset
         b: session token anna.all on 1
@@ -167,8 +165,7 @@ fn a_token_has_its_own_limit() {
 fn a_renewal_brings_the_first_limit() {
     script! { with_tokens, "
         a: session token anna.all
-        b: session token anna.all
-        b: subscribe 1 news => b: subscribed 1 through 7:0
+        b: session token anna.all; subscribe 1 news => b: subscribed 1 through 7:0
         users => nobody
         a: renew 1 anna.all.c:1 => a: renewed 1 until 0 ms
         users => anna 1

@@ -87,11 +87,6 @@ impl Client {
         self.say(how.into());
     }
 
-    /// Nothing was seen since the last call of `seen`.
-    pub fn is_quiet(&self) -> bool {
-        self.seen.is_empty() && self.run.is_none()
-    }
-
     /// The lines since the last call.
     pub fn seen(&mut self) -> Vec<String> {
         self.end_run();

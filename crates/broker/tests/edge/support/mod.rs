@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `b, a: session [on 1]` | b, then a, connects natively; the usual answers are left out |
 //! | `a: session kept`, `a: session token x` | `connect ws` and `hello` with these words |
+//! | `a: reset; session kept` | `connect`, `session`, `reset`, `publish`: another command follows |
 //! | `a: connect native [on 1]` | opens a connection to an edge, upgrades and sends HELLO at once |
 //! | `a: connect ws` | opens a connection and upgrades, without HELLO |
 //! | `a: connect echo`, `a: connect` | connects to `/echo`; plain HTTP |

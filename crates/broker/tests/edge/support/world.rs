@@ -90,6 +90,20 @@ fn shards(settings: &Arc<Settings>, now: Now) -> Vec<Shard> {
     (0..settings.edges_count).map(shard).collect()
 }
 
+/// The first command of several by one client, and the others: `a: reset; session kept`,
+/// `a: flood news 1..3, other 4..6`.
+fn first_of(line: &str) -> Option<(String, String)> {
+    let (name, commands) = line.split_once(": ")?;
+    let verb = commands.split([' ', ';']).next()?;
+    let (first, rest) = match verb {
+        "connect" | "session" | "reset" | "publish" => commands.split_once("; ")?,
+        "flood" => commands.split_once(", ")?,
+        _ => return None,
+    };
+    let again = if verb == "flood" { "flood " } else { "" };
+    Some((format!("{name}: {first}"), format!("{name}: {again}{rest}")))
+}
+
 /// A session begins with the usual answers: these are left out of the transcript, and nothing else.
 fn leave_out_the_usual(seen: &mut Vec<String>) {
     match &seen[..] {
@@ -131,6 +145,11 @@ impl<'a> World<'a> {
 
     /// Runs one command, and returns the lines that it causes.
     pub fn run(&mut self, line: &str) -> Vec<String> {
+        if let Some((first, rest)) = first_of(line) {
+            let said = self.run(&first);
+            assert_eq!(said, [""; 0], "answers to {first:?}, which is not the last of its line");
+            return self.run(&rest);
+        }
         let mut said = Vec::new();
         let mut sessions = Vec::new();
         match line.split_once(": ") {
@@ -336,15 +355,6 @@ impl<'a> World<'a> {
         let words: Vec<&str> = command.split_whitespace().collect();
         if let ["connect", ref what @ ..] = words[..] {
             return self.connect(name, what);
-        }
-        if let Some(floods) = command.strip_prefix("flood ").filter(|all| all.contains(", ")) {
-            for flood in floods.split(", ") {
-                let is_quiet = self.clients.values().all(Client::is_quiet);
-                assert!(is_quiet, "answers of a flood before the last: {command}");
-                self.client(name, &format!("flood {flood}"));
-                self.settle();
-            }
-            return;
         }
         if !self.sockets.contains_key(name) && request::is_http(command) {
             self.connect(name, &[]);
