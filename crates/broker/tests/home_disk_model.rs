@@ -18,13 +18,12 @@ use broker::mail::*;
 use broker::position::Position;
 use broker::settings::{Limits, Settings};
 use disk::TestDisk;
-use home_model_edge::{Edge, State, Subscription};
+use home_model_edge::{Edge, Published, key, slice, text};
 use log::{HeapMemory, RecordView};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stdx::chunk::Slice;
-use stdx::key::Key;
 use support::{EPOCH, START, Setup};
 
 const TOPICS: [&str; 5] = ["a", "b", "a/x", "b/x", "$s"];
@@ -36,59 +35,27 @@ const PAYLOAD_BYTES_MAX: usize = 120;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Publish {
-        edge: usize,
-        topic: usize,
-        bytes: usize,
-    },
-    Subscribe {
-        edge: usize,
-        topic: usize,
-        start: StartOp,
-    },
-    Unsubscribe {
-        edge: usize,
-        nth: usize,
-    },
-    AddFilter {
-        edge: usize,
-        filter: usize,
-    },
-    /// The home takes requests of an edge.
-    Handle {
-        edge: usize,
-        count: usize,
-    },
-    /// An edge takes letters.
-    Receive {
-        edge: usize,
-        count: usize,
-    },
-    Credit {
-        edge: usize,
-    },
+    Publish { edge: usize, topic: usize, bytes: usize },
+    Subscribe { edge: usize, topic: usize, start: StartOp },
+    Unsubscribe { edge: usize, nth: usize },
+    AddFilter { edge: usize, filter: usize },
+    // The home takes requests of an edge.
+    Handle { edge: usize, count: usize },
+    // An edge takes letters.
+    Receive { edge: usize, count: usize },
+    Credit { edge: usize },
     Pump,
-    /// The disk answers one read.
-    Answer {
-        nth: usize,
-    },
-    /// The disk cannot read.
+    // The disk answers one read.
+    Answer { nth: usize },
+    // The disk cannot read.
     FailRead,
-    /// A record becomes unreadable.
-    Damage {
-        partition: PartitionId,
-        nth: usize,
-    },
-    /// A batch gets on disk.
-    Commit {
-        count: usize,
-    },
-    /// A batch does not.
+    // A record becomes unreadable.
+    Damage { partition: PartitionId, nth: usize },
+    // A batch gets on disk.
+    Commit { count: usize },
+    // A batch does not.
     Fail,
-    Drop {
-        partition: PartitionId,
-        records: usize,
-    },
+    Drop { partition: PartitionId, records: usize },
     Available(bool),
 }
 
@@ -100,12 +67,6 @@ enum StartOp {
     OtherEpoch,
     Last(u32),
     Snapshot,
-}
-
-/// One record as published.
-struct Published {
-    topic: String,
-    payload: Vec<u8>,
 }
 
 /// Everything ever acknowledged, by partition and offset.
@@ -189,27 +150,10 @@ impl World {
             Op::Publish { edge, topic, bytes } => self.publish(edge, TOPICS[topic], bytes),
             Op::Subscribe { edge, topic, ref start } => self.subscribe(edge, TOPICS[topic], start),
             Op::Unsubscribe { edge, nth } => self.edges[edge].unsubscribe(nth),
-            Op::AddFilter { edge, filter } => {
-                let edge = &mut self.edges[edge];
-                if edge.filters.insert(filter) {
-                    edge.next_key += 1;
-                    edge.asked.insert(filter, edge.next_key);
-                    let subscription = Key { index: filter as u32, generation: edge.next_key };
-                    edge.requests.push_back(ToHome::AddFilter(AddFilter {
-                        user: 0,
-                        filter: slice(FILTERS[filter]),
-                        subscription,
-                        since: Vec::new(),
-                    }));
-                }
-            }
+            Op::AddFilter { edge, filter } => self.edges[edge].add_filter(filter),
             Op::Handle { edge, count } => (0..count).for_each(|_| self.handle_one(edge)),
             Op::Receive { edge, count } => (0..count).for_each(|_| self.receive_one(edge)),
-            Op::Credit { edge } => {
-                let bytes = std::mem::take(&mut self.edges[edge].owed);
-                let credit = ToHome::Credit { bytes };
-                self.edges[edge].requests.push_back(credit);
-            }
+            Op::Credit { edge } => self.edges[edge].credit(),
             Op::Pump => {
                 self.home.pump(START, &mut self.memory, &mut self.out);
                 self.home.finish_turn(&mut self.out);
@@ -283,28 +227,7 @@ impl World {
             StartOp::Last(count) => Start::Last(count),
             StartOp::Snapshot => Start::Snapshot,
         };
-        let edge = &mut self.edges[edge];
-        edge.next_key += 1;
-        let through = match start {
-            Start::Since(position) if position.epoch == EPOCH => position.offset,
-            _ => 0,
-        };
-        edge.subscriptions.push(Subscription {
-            key: edge.next_key,
-            topic,
-            partition,
-            index: 0,
-            through,
-            known: through,
-            state: State::Asked,
-        });
-        edge.requests.push_back(ToHome::Subscribe(Subscribe {
-            partition,
-            rule,
-            topic: slice(topic),
-            subscription: key(edge.next_key),
-            start,
-        }));
+        self.edges[edge].subscribe(rule, partition, topic, start, head);
     }
 
     fn handle_one(&mut self, edge: usize) {
@@ -411,10 +334,7 @@ impl World {
             self.run(&Op::Commit { count: 100 });
             self.run(&Op::Answer { nth: 0 });
             self.run(&Op::Pump);
-            let is_quiet = self.edges.iter().all(|edge| {
-                let mut rest = edge.requests.iter();
-                rest.all(|r| matches!(r, ToHome::Credit { bytes: 0 })) && edge.letters.is_empty()
-            });
+            let is_quiet = self.edges.iter().all(Edge::is_quiet);
             let s = self.home.statistics();
             if is_quiet
                 && (s.lagging_streams, s.staged, s.disk_reads_waiting) == (0, 0, 0)
@@ -427,14 +347,7 @@ impl World {
     }
 
     fn check_at_rest(&self) {
-        for edge in &self.edges {
-            for subscription in &edge.subscriptions {
-                assert_eq!(subscription.state, State::Live, "{subscription:?}");
-                let Subscription { partition, topic, through, .. } = *subscription;
-                let missing = self.model.between(partition, topic, through, u64::MAX);
-                assert_eq!(missing, [0; 0], "{subscription:?}");
-            }
-        }
+        self.edges.iter().for_each(|edge| edge.check_at_rest(&self.model));
         assert_eq!(self.inflight, [(0, 0); EDGES], "every request is consumed");
         assert!(self.unanswered.is_empty(), "every publication is answered");
     }
@@ -478,18 +391,6 @@ impl World {
         self.check_at_rest();
         assert_eq!(self.gaps, gaps, "nothing has been lost by the start");
     }
-}
-
-fn key(index: u32) -> Key {
-    Key { index, generation: 0 }
-}
-
-fn slice(text: &str) -> Slice {
-    Slice::copy_of(text.as_bytes())
-}
-
-fn text(slice: &Slice) -> String {
-    String::from_utf8(slice.to_vec()).unwrap()
 }
 
 fn start() -> impl Strategy<Value = StartOp> {

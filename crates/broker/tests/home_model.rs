@@ -14,13 +14,12 @@ use broker::mail::*;
 use broker::now::Now;
 use broker::position::Position;
 use broker::settings::{Limits, Settings};
-use home_model_edge::{Edge, State, Subscription};
+use home_model_edge::{Edge, Published, key, slice, text};
 use log::{HeapMemory, RecordView};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stdx::chunk::Slice;
-use stdx::key::Key;
 use support::{EPOCH, START, Setup};
 
 const TOPICS: [&str; 6] = ["a", "b", "a/x", "a/y", "b/x", "$s"];
@@ -33,50 +32,20 @@ const PAYLOAD_BYTES_MAX: usize = 120;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Publish {
-        edge: usize,
-        topic: usize,
-        bytes: usize,
-        retain: bool,
-    },
-    Subscribe {
-        edge: usize,
-        topic: usize,
-        start: StartOp,
-    },
-    Unsubscribe {
-        edge: usize,
-        nth: usize,
-    },
-    AddFilter {
-        edge: usize,
-        filter: usize,
-    },
-    RemoveFilter {
-        edge: usize,
-        filter: usize,
-    },
-    /// The home takes requests of an edge.
-    Handle {
-        edge: usize,
-        count: usize,
-    },
-    /// An edge takes letters.
-    Receive {
-        edge: usize,
-        count: usize,
-    },
-    Credit {
-        edge: usize,
-    },
+    Publish { edge: usize, topic: usize, bytes: usize, retain: bool },
+    Subscribe { edge: usize, topic: usize, start: StartOp },
+    Unsubscribe { edge: usize, nth: usize },
+    AddFilter { edge: usize, filter: usize },
+    RemoveFilter { edge: usize, filter: usize },
+    // The home takes requests of an edge.
+    Handle { edge: usize, count: usize },
+    // An edge takes letters.
+    Receive { edge: usize, count: usize },
+    Credit { edge: usize },
     Pump,
-    Time {
-        step_ms: u64,
-    },
-    /// The wall clock alone.
-    Clock {
-        step_ms: i64,
-    },
+    Time { step_ms: u64 },
+    // The wall clock alone.
+    Clock { step_ms: i64 },
 }
 
 #[derive(Clone, Debug)]
@@ -87,12 +56,6 @@ enum StartOp {
     Beyond,
     Last(u32),
     Snapshot,
-}
-
-/// One record as published.
-struct Published {
-    topic: String,
-    payload: Vec<u8>,
 }
 
 /// Everything ever appended: per partition, by offset from 1.
@@ -179,21 +142,7 @@ impl World {
             }
             Op::Subscribe { edge, topic, ref start } => self.subscribe(edge, TOPICS[topic], start),
             Op::Unsubscribe { edge, nth } => self.edges[edge].unsubscribe(nth),
-            Op::AddFilter { edge, filter } => {
-                let edge = &mut self.edges[edge];
-                if edge.filters.insert(filter) {
-                    edge.next_key += 1;
-                    let subscription = Key { index: filter as u32, generation: edge.next_key };
-                    edge.asked.insert(filter, edge.next_key);
-                    let filter = slice(FILTERS[filter]);
-                    edge.requests.push_back(ToHome::AddFilter(AddFilter {
-                        user: 0,
-                        filter,
-                        subscription,
-                        since: Vec::new(),
-                    }));
-                }
-            }
+            Op::AddFilter { edge, filter } => self.edges[edge].add_filter(filter),
             Op::RemoveFilter { edge, filter } => {
                 let edge = &mut self.edges[edge];
                 if edge.filters.remove(&filter) {
@@ -206,10 +155,7 @@ impl World {
             }
             Op::Handle { edge, count } => (0..count).for_each(|_| self.handle_one(edge)),
             Op::Receive { edge, count } => (0..count).for_each(|_| self.receive_one(edge)),
-            Op::Credit { edge } => {
-                let bytes = std::mem::take(&mut self.edges[edge].owed);
-                self.edges[edge].requests.push_back(ToHome::Credit { bytes });
-            }
+            Op::Credit { edge } => self.edges[edge].credit(),
             Op::Pump => {
                 self.home.pump(self.now, &mut self.memory, &mut self.out);
                 self.collect();
@@ -238,31 +184,7 @@ impl World {
             StartOp::Last(count) => Start::Last(count),
             StartOp::Snapshot => Start::Snapshot,
         };
-        let edge = &mut self.edges[edge];
-        edge.next_key += 1;
-        let through = match start {
-            Start::Since(position) if position.epoch == EPOCH => position.offset,
-            _ => 0,
-        };
-        edge.subscriptions.push(Subscription {
-            key: edge.next_key,
-            topic,
-            partition,
-            index: 0,
-            through,
-            // Beyond the head it has said nothing of this log.
-            known: if through <= head { through } else { 0 },
-            state: State::Asked,
-        });
-        let subscription = key(edge.next_key);
-        let topic = slice(topic);
-        edge.requests.push_back(ToHome::Subscribe(Subscribe {
-            partition,
-            rule,
-            topic,
-            subscription,
-            start,
-        }));
+        self.edges[edge].subscribe(rule, partition, topic, start, head);
     }
 
     fn handle_one(&mut self, edge: usize) {
@@ -346,11 +268,10 @@ impl World {
     }
 
     fn receive_one(&mut self, edge: usize) {
-        let Some(letter) = self.edges[edge].letters.pop_front() else {
-            return;
-        };
-        self.edges[edge].owed += letter.cost();
-        self.edges[edge].receive(letter, &self.model);
+        if let Some(letter) = self.edges[edge].letters.pop_front() {
+            self.edges[edge].owed += letter.cost();
+            self.edges[edge].receive(letter, &self.model);
+        }
     }
 
     /// Lets everything come to rest.
@@ -362,10 +283,7 @@ impl World {
                 self.run(&Op::Credit { edge });
             }
             self.run(&Op::Pump);
-            let is_quiet = self.edges.iter().all(|edge| {
-                let rest = edge.requests.iter().all(|r| matches!(r, ToHome::Credit { bytes: 0 }));
-                rest && edge.letters.is_empty()
-            });
+            let is_quiet = self.edges.iter().all(Edge::is_quiet);
             if is_quiet && self.home.statistics().lagging_streams == 0 {
                 return;
             }
@@ -374,14 +292,7 @@ impl World {
     }
 
     fn check_at_rest(&self) {
-        for edge in &self.edges {
-            for subscription in &edge.subscriptions {
-                assert_eq!(subscription.state, State::Live, "{subscription:?}");
-                let Subscription { partition, topic, through, .. } = *subscription;
-                let missing = self.model.between(partition, topic, through, u64::MAX);
-                assert_eq!(missing, [0; 0], "{subscription:?}");
-            }
-        }
+        self.edges.iter().for_each(|edge| edge.check_at_rest(&self.model));
         let indexes: usize = self.edges.iter().map(|edge| edge.indexes.len()).sum();
         let statistics = self.home.statistics();
         assert!(indexes as u64 <= statistics.indexes, "{indexes} known of {}", statistics.indexes);
@@ -411,18 +322,6 @@ impl World {
         );
         assert_eq!((self.memory.bytes(), self.home.next_deadline_ms()), (0, None));
     }
-}
-
-fn key(index: u32) -> Key {
-    Key { index, generation: 0 }
-}
-
-fn slice(text: &str) -> Slice {
-    Slice::copy_of(text.as_bytes())
-}
-
-fn text(slice: &Slice) -> String {
-    String::from_utf8(slice.to_vec()).unwrap()
 }
 
 fn start() -> impl Strategy<Value = StartOp> {

@@ -1,12 +1,14 @@
 //! An edge of the home's model test: it follows the contract of `broker::mail` and holds what it
 //! sees against the list.
 
-use crate::{FILTERS, Model, key, text};
+use crate::support::EPOCH;
+use crate::{FILTERS, Model};
 use broker::mail::*;
 use broker::topic::Filter;
 use log::RecordView;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::chunk::Slice;
+use stdx::key::Key;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum State {
@@ -56,7 +58,81 @@ pub struct Edge {
     pub next_key: u32,
 }
 
+/// One record as published.
+pub struct Published {
+    pub topic: String,
+    pub payload: Vec<u8>,
+}
+
 impl Edge {
+    /// Subscribes to a topic of a partition whose head the caller knows.
+    pub fn subscribe(
+        &mut self,
+        rule: u16,
+        partition: PartitionId,
+        topic: &'static str,
+        start: Start,
+        head: u64,
+    ) {
+        self.next_key += 1;
+        let through = match start {
+            Start::Since(position) if position.epoch == EPOCH => position.offset,
+            _ => 0,
+        };
+        self.subscriptions.push(Subscription {
+            key: self.next_key,
+            topic,
+            partition,
+            index: 0,
+            through,
+            // A position beyond the head says nothing of this log.
+            known: if through <= head { through } else { 0 },
+            state: State::Asked,
+        });
+        self.requests.push_back(ToHome::Subscribe(Subscribe {
+            partition,
+            rule,
+            topic: slice(topic),
+            subscription: key(self.next_key),
+            start,
+        }));
+    }
+
+    pub fn add_filter(&mut self, filter: usize) {
+        if self.filters.insert(filter) {
+            self.next_key += 1;
+            self.asked.insert(filter, self.next_key);
+            self.requests.push_back(ToHome::AddFilter(AddFilter {
+                user: 0,
+                filter: slice(FILTERS[filter]),
+                subscription: Key { index: filter as u32, generation: self.next_key },
+                since: Vec::new(),
+            }));
+        }
+    }
+
+    /// Returns the credit for received letters.
+    pub fn credit(&mut self) {
+        let bytes = std::mem::take(&mut self.owed);
+        self.requests.push_back(ToHome::Credit { bytes });
+    }
+
+    /// Neither requests nor letters are under way.
+    pub fn is_quiet(&self) -> bool {
+        let rest = self.requests.iter().all(|r| matches!(r, ToHome::Credit { bytes: 0 }));
+        rest && self.letters.is_empty()
+    }
+
+    /// Each subscription is live and has all messages of its topic.
+    pub fn check_at_rest(&self, model: &Model) {
+        for subscription in &self.subscriptions {
+            assert_eq!(subscription.state, State::Live, "{subscription:?}");
+            let Subscription { partition, topic, through, .. } = *subscription;
+            let missing = model.between(partition, topic, through, u64::MAX);
+            assert_eq!(missing, [0; 0], "{subscription:?}");
+        }
+    }
+
     pub fn unsubscribe(&mut self, nth: usize) {
         let settled = |s: &Subscription| s.state != State::Asked;
         let count = self.subscriptions.iter().filter(|s| settled(s)).count();
@@ -271,4 +347,16 @@ impl Subscription {
         assert!(missing.is_empty(), "{self:?} through {through} misses {missing:?}");
         self.through = self.through.max(through);
     }
+}
+
+pub fn key(index: u32) -> Key {
+    Key { index, generation: 0 }
+}
+
+pub fn slice(text: &str) -> Slice {
+    Slice::copy_of(text.as_bytes())
+}
+
+pub fn text(slice: &Slice) -> String {
+    String::from_utf8(slice.to_vec()).unwrap()
 }
