@@ -77,6 +77,11 @@ impl List {
         self.len() == 0
     }
 
+    /// The value of a list of one, which lies in the handle.
+    fn only(&self) -> Option<u32> {
+        (self.len_and_spilled == 1 << 1).then_some(self.place)
+    }
+
     fn is_array(&self) -> bool {
         self.len_and_spilled & 1 == 1
     }
@@ -101,11 +106,19 @@ impl ListPool {
     ///
     /// # Panics
     /// With more than [`LIST_LEN_MAX`] values. Owners have their own, far lower bound.
+    #[inline]
     pub fn push(&mut self, list: &mut List, value: u32) {
+        if list.is_empty() {
+            *list = List::one(value);
+        } else {
+            self.push_behind(list, value);
+        }
+    }
+
+    fn push_behind(&mut self, list: &mut List, value: u32) {
         let len = list.len();
         assert!(len < LIST_LEN_MAX, "a list has at most 2^31 - 1 values");
         match len {
-            0 => *list = List::one(value),
             _ if list.is_array() => {
                 self.arrays[list.place].push_back(value);
                 list.set_len(len + 1);
@@ -131,8 +144,15 @@ impl ListPool {
     }
 
     /// Removes and returns the first value.
+    #[inline]
     pub fn pop_front(&mut self, list: &mut List) -> Option<u32> {
-        self.take_at(list, 0)
+        match list.only() {
+            Some(value) => {
+                *list = List::new();
+                Some(value)
+            }
+            None => self.take_at(list, 0),
+        }
     }
 
     /// Removes the first occurrence of a value; the others keep their order. Returns false if it is
@@ -179,8 +199,12 @@ impl ListPool {
     }
 
     /// The first value.
+    #[inline]
     pub fn first(&self, list: &List) -> Option<u32> {
-        self.get(list, 0)
+        match list.only() {
+            Some(value) => Some(value),
+            None => self.get(list, 0),
+        }
     }
 
     /// All values in order.
