@@ -333,11 +333,11 @@ impl Outboxes {
         }
     }
 
+    #[inline]
     fn drop_ended(&mut self, slots: &mut Slots, index: ConnIndex) {
-        if self.ended.is_empty() {
-            return;
-        }
-        if let Some(topics) = self.ended.take(index) {
+        if !self.ended.is_empty()
+            && let Some(topics) = self.ended.take(index)
+        {
             self.drop_topics(&mut slots[index], &topics);
         }
     }

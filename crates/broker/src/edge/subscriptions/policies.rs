@@ -33,6 +33,10 @@ pub(super) struct Recovering {
 }
 
 impl Recovering {
+    fn is_empty(&self) -> bool {
+        self.subscriptions.is_empty() && self.partitions.is_empty()
+    }
+
     /// About how many bytes both sets take.
     pub fn memory_bytes(&self) -> usize {
         tree_bytes(self.subscriptions.len(), size_of::<(ConnIndex, SubIndex)>())
@@ -73,7 +77,14 @@ impl Subscriptions {
 
     /// Ends the recoveries of a connection: its queue has been written, so its live subscriptions
     /// have their replay.
+    #[inline]
     pub fn end_recoveries(&mut self, index: ConnIndex) {
+        if !self.recovering.is_empty() {
+            self.end_recoveries_of(index);
+        }
+    }
+
+    fn end_recoveries_of(&mut self, index: ConnIndex) {
         if !self.recovering.partitions.is_empty() {
             let recovering = self.recovering.partitions.range(all_of_connection(index)).copied();
             let done: Vec<Member> = recovering.filter(|at| !self.catch_up.has(at)).collect();
