@@ -65,12 +65,12 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 self.mailbox.send(home as u16, Post::Requests { from: self.id, stamps, requests });
             }
         }
-        let mut letters = std::mem::take(&mut self.home_out.letters[own]);
-        if !letters.is_empty() {
+        if !self.home_out.letters[own].is_empty() {
             has_own = true;
+            let mut letters = std::mem::take(&mut self.home_out.letters[own]);
             self.give_edge(self.id, self.watch.since_us(), letters.drain(..));
+            put_back(letters, &mut self.home_out.letters[own]);
         }
-        put_back(letters, &mut self.home_out.letters[own]);
         if !self.home_out.occupancy.is_empty() {
             has_own = true;
             for occupancy in std::mem::take(&mut self.home_out.occupancy) {
