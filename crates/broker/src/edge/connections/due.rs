@@ -190,16 +190,16 @@ impl Connections {
 
 #[inline(always)]
 fn due(slot: &Slot, index: ConnIndex, silent_s: u32, limits: &Limits) -> Due {
-    let is_idle = silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms;
+    let is_idle = || silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms;
     if slot.is(flag::CLOSING) {
-        return if is_idle { Due::Abort } else { Due::Nothing };
+        return if is_idle() { Due::Abort } else { Due::Nothing };
     }
     match slot.protocol {
         Protocol::Native if slot.is(flag::PAUSED | flag::HELD) => Due::Stamp,
         protocol if protocol.facts().is_websocket => ping_due(slot, index, silent_s),
         Protocol::Events if silent_s >= limits.heartbeat_interval_s => Due::Heartbeat,
         Protocol::Http
-            if is_idle && (slot.is(flag::ASKED) || !slot.is(flag::STARTING | flag::PAUSED)) =>
+            if is_idle() && (slot.is(flag::ASKED) || !slot.is(flag::STARTING | flag::PAUSED)) =>
         {
             let is_between_requests = slot.input == NONE && slot.state == NONE;
             if is_between_requests { Due::KeepAlive } else { Due::Handshake }
