@@ -12,7 +12,7 @@
 //! turn.
 
 use crate::edge::outbox::Place;
-use wire::websocket::deflate::{Deflater, Inflater, WINDOW_BITS_MAX};
+use wire::websocket::deflate::{Deflater, Inflater, WINDOW_BITS_MAX, WINDOW_BITS_MIN};
 use wire::websocket::message::Event;
 
 /// Compression state that the connections of an edge share; empty where compression is not
@@ -32,25 +32,36 @@ pub(crate) struct Compression {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Packed {
     pub place: Place,
-    /// Length of the message that it holds.
-    pub plain_bytes: usize,
+    /// The smallest window, in bits, of a client that can inflate it.
+    window_bits_min: u8,
 }
 
 impl Packed {
-    /// Whether a client with this window can inflate it: a message no longer than the window cannot
-    /// refer beyond it.
+    /// No frame: compression does not shorten the message, or the message is too short to try.
+    pub const USELESS: Packed = Packed { place: 0, window_bits_min: u8::MAX };
+
+    /// The frame of a message with this length.
+    pub fn new(place: Place, plain_bytes: usize) -> Packed {
+        Packed { place, window_bits_min: window_bits_min(plain_bytes) }
+    }
+
+    /// Whether a client with this window can inflate it.
     pub fn fits(&self, window_bits: u8) -> bool {
-        fits(window_bits, self.plain_bytes)
+        window_bits >= self.window_bits_min
     }
 }
 
-/// Whether a message of this length may go to a client with this window.
+/// Whether a message of this length may go to a client with this window; 0: the client takes
+/// nothing compressed.
 pub(crate) fn fits(window_bits: u8, plain_bytes: usize) -> bool {
-    match window_bits {
-        0 => false,
-        WINDOW_BITS_MAX => true,
-        bits => plain_bytes <= 1 << bits,
-    }
+    window_bits >= window_bits_min(plain_bytes)
+}
+
+/// The smallest window for a message of this length: a message no longer than the window cannot
+/// refer beyond it.
+fn window_bits_min(plain_bytes: usize) -> u8 {
+    let mut windows = WINDOW_BITS_MIN..WINDOW_BITS_MAX;
+    windows.find(|&bits| plain_bytes <= 1 << bits).unwrap_or(WINDOW_BITS_MAX)
 }
 
 /// So many bytes compressed or inflated count as a frame of the connection's share of a turn.

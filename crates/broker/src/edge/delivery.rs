@@ -18,18 +18,9 @@ pub(crate) struct Delivery<'a> {
     /// It is read from the log for one subscription, not for all.
     pub is_private: bool,
     pub native: Option<Place>,
-    pub packed: PackedFormat,
+    /// The native frame, compressed; `None`: no client has needed it so far.
+    pub packed: Option<Packed>,
     pub raw: Option<Place>,
-}
-
-/// The native frame, compressed.
-#[derive(Clone, Copy)]
-pub(crate) enum PackedFormat {
-    /// No connection has needed it.
-    Untried,
-    /// It would not be shorter, or the message is too short to try.
-    Useless,
-    In(Packed),
 }
 
 impl<'a> Delivery<'a> {
@@ -43,7 +34,7 @@ impl<'a> Delivery<'a> {
             is_answer: false,
             is_private: false,
             native: None,
-            packed: PackedFormat::Untried,
+            packed: None,
             raw: None,
         })
     }

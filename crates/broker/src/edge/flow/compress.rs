@@ -108,7 +108,7 @@ impl Edge {
             self.enter(&[header.as_bytes(), &bytes], Slice::empty(), origin)
         };
         self.work.compression.give_back(bytes);
-        Some(Packed { place, plain_bytes })
+        Some(Packed::new(place, plain_bytes))
     }
 
     /// Inflates a client's message and passes it to `take`.

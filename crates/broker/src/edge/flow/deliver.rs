@@ -8,7 +8,7 @@
 use crate::attributes::{append_attributes, retained};
 use crate::edge::Edge;
 use crate::edge::compression::Packed;
-use crate::edge::delivery::{Delivery, PackedFormat};
+use crate::edge::delivery::Delivery;
 use crate::edge::outbox::{BODY_COPY_MAX, Origin, Place};
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::HomeId;
@@ -158,20 +158,17 @@ impl Edge {
 
     /// The compressed frame, for a client with this window; `None`: it gets the other one.
     fn packed_place(&mut self, window_bits: u8, delivery: &mut Delivery<'_>) -> Option<Place> {
-        match delivery.packed {
-            PackedFormat::In(packed) if self.outboxes.holds(packed.place) => {}
-            PackedFormat::Useless => return None,
-            _ => {
-                delivery.packed = match self.enter_native_packed(window_bits, delivery) {
-                    Some(packed) => PackedFormat::In(packed),
-                    None => PackedFormat::Useless,
-                };
+        if let Some(packed) = delivery.packed {
+            if !packed.fits(window_bits) {
+                return None;
+            }
+            if self.outboxes.holds(packed.place) {
+                return Some(packed.place);
             }
         }
-        match delivery.packed {
-            PackedFormat::In(packed) if packed.fits(window_bits) => Some(packed.place),
-            _ => None,
-        }
+        let packed = self.enter_native_packed(window_bits, delivery).unwrap_or(Packed::USELESS);
+        delivery.packed = Some(packed);
+        packed.fits(window_bits).then_some(packed.place)
     }
 
     fn enter_native_packed(&mut self, window_bits: u8, delivery: &Delivery<'_>) -> Option<Packed> {
