@@ -96,8 +96,7 @@ pub struct Edge {
     pub(crate) work: work::Work,
     journal: journal::Journal,
     pub(crate) statistics: EdgeStatistics,
-    pub(crate) draining: bool,
-    drains: Option<draining::Drain>,
+    drain: Option<draining::Drain>,
     /// Outputs that the reactor takes after each turn.
     pub out: Outputs,
 }
@@ -123,8 +122,7 @@ impl Edge {
             work: work::Work::default(),
             journal: journal::Journal::new(&settings),
             statistics: EdgeStatistics::default(),
-            draining: false,
-            drains: None,
+            drain: None,
             out: Outputs {
                 requests: (0..homes).map(|_| Vec::new()).collect(),
                 ..Outputs::default()

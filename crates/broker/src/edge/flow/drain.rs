@@ -24,21 +24,24 @@ impl Edge {
     /// Drains the edge: refuses new sessions, ends streams, and asks sessions to return within
     /// `window_ms`. The turns that follow do it. A window of 0 closes them at once.
     pub fn drain(&mut self, window_ms: u64) {
-        if self.draining {
-            return;
+        if !self.is_draining() {
+            self.drain = Some(Drain::new(window_ms));
         }
-        self.draining = true;
-        self.drains = Some(Drain::new(window_ms));
+    }
+
+    /// Whether the edge sends its clients away.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.drain.is_some()
     }
 
     /// Whether clients that have been told to go may finish first.
     pub(crate) fn lets_finish(&self) -> bool {
-        self.drains.is_some_and(|drain| drain.lets_finish())
+        self.drain.is_some_and(|drain| drain.lets_finish())
     }
 
     /// Drains some connections.
     pub(crate) fn drain_some(&mut self) {
-        let Some(mut drain) = self.drains else {
+        let Some(mut drain) = self.drain else {
             return;
         };
         let progress = Progress {
@@ -56,7 +59,7 @@ impl Edge {
             Draining::Close(range) => self.each_present(range, Edge::end_drained),
             Draining::Nothing => {}
         }
-        self.drains = Some(drain);
+        self.drain = Some(drain);
     }
 
     fn each_present(&mut self, range: Range<u32>, act: impl Fn(&mut Edge, ConnIndex)) {
@@ -69,12 +72,12 @@ impl Edge {
 
     /// Whether a further step is due at once.
     pub(crate) fn has_more_to_drain(&self) -> bool {
-        self.drains.is_some_and(|drain| drain.has_more(self.has_room(), self.is_settled()))
+        self.drain.is_some_and(|drain| drain.has_more(self.has_room(), self.is_settled()))
     }
 
     /// The time of the next step; milliseconds of the monotonic clock.
     pub(crate) fn drain_deadline_ms(&self) -> Option<u64> {
-        self.drains?.deadline_ms(self.connections.slots.count())
+        self.drain?.deadline_ms(self.connections.slots.count())
     }
 
     /// The addresses of other nodes for a client that is sent away. Each of them is the first for

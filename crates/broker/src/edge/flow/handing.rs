@@ -45,8 +45,7 @@ handed! {
         sessions
         journal
         statistics
-        draining
-        drains,
+        drain,
     left:
         settings
         now

@@ -78,7 +78,7 @@ impl Edge {
         self.statistics.http_requests += 1;
         let has_body = !matches!(request.body, BodyFraming::None | BodyFraming::Length(0));
         let mut early = Vec::new();
-        let keep_alive = request.keep_alive() && !self.draining;
+        let keep_alive = request.keep_alive() && !self.is_draining();
         let mut answer = Answer::to(&request, keep_alive);
         if let Err(fault) = self.http_request(index, &request, refused, &mut answer, &mut early) {
             // The following bytes would be the body that was refused.
@@ -130,7 +130,7 @@ impl Edge {
         let is_lasting = matches!(route, Route::Native | Route::Echo | Route::Events)
             || request.method == "GET" && route::accepts(request, EVENT_STREAM_MEDIA_TYPE);
         // A client admitted now would miss the notice to leave.
-        if self.draining && is_lasting {
+        if self.is_draining() && is_lasting {
             return Err(ErrorCode::ShuttingDown.into());
         }
         if is_lasting {
@@ -389,7 +389,7 @@ impl Edge {
         status: u16,
         body: &[u8],
     ) {
-        let keep_alive = answer.keep_alive && !self.draining;
+        let keep_alive = answer.keep_alive && !self.is_draining();
         if status >= 400 {
             self.statistics.http_errors += 1;
         }
@@ -414,7 +414,7 @@ impl Edge {
     pub(crate) fn answer_fault(&mut self, index: ConnIndex, answer: &Answer, fault: &Fault) {
         self.statistics.http_errors += 1;
         let status = fault.code.http_status();
-        let keep_alive = self.take_error(index, fault.code) && answer.keep_alive && !self.draining;
+        let keep_alive = self.take_error(index, fault.code) && answer.keep_alive && !self.is_draining();
         let out = answer.problem(fault, keep_alive, self.settings.entitlement.is_some());
         self.finish_with(index, answer, status, keep_alive, out);
     }

@@ -44,7 +44,7 @@ impl Edge {
                 return Err(Fault::new(ErrorCode::MalformedParameter, detail));
             }
             let wait_ms =
-                if self.draining { 0 } else { wait_ms.min(u64::from(limits.wait_max_ms)) };
+                if self.is_draining() { 0 } else { wait_ms.min(u64::from(limits.wait_max_ms)) };
             let poll = Poll::new(topic, limit, data, answer.clone());
             self.begin_poll(index, poll, since, wait_ms);
             return Ok(());
@@ -121,7 +121,7 @@ impl Edge {
             let fault = Fault::new(ErrorCode::NotFound, detail);
             return self.answer_fault(index, &wait.answer, &fault);
         };
-        let keep_alive = wait.answer.keep_alive && !self.draining;
+        let keep_alive = wait.answer.keep_alive && !self.is_draining();
         let out = wait.answer.retained(page.epoch, &record, keep_alive);
         self.finish_with(index, &wait.answer, 200, keep_alive, out);
     }
