@@ -7,19 +7,18 @@
 //! everything that was acknowledged on its topic. Return times are compared with an even
 //! distribution by the Kolmogorov-Smirnov distance.
 
-use std::collections::BinaryHeap;
-use std::io::IoSlice;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::Command;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
+use bench::engine::{Clients, Common, Handle, Protocol, Turn};
+use bench::payload::Clock;
 use bench::run::{Cores, Folder};
-use client::session::{Answer, Event as Said, Session, SubscriptionId};
+use bench::source::Sources;
+use client::session::{Answer, Event, Session, SubscriptionId};
 use client::{PublishOptions, Reason, Settings, Start, SubscribeOptions};
-use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker};
-use net::system::raise_nofile_limit;
-use net::{Close, Conn, Event, Net, Read, Write};
 
 use crate::process::{self, Process};
 
@@ -40,51 +39,47 @@ pub struct Options {
     window_s: u64,
 }
 
-/// Handshakes under way at a time.
-const CONNECTING_MAX: usize = 256;
-/// Connections from one source address.
-const SOURCE_CONNECTIONS: usize = 20_000;
+/// Maximum number of handshakes in progress.
+const CONNECTING_MAX: u32 = 256;
+/// Source addresses of the clients.
+const SOURCES: &str = "127.0.1.{1..100}";
 /// Maximum time of each step.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Said of a connection that ended by itself.
+/// Time between two looks at the clients.
+const LOOK: Duration = Duration::from_millis(20);
+/// The reason of an unexpected end of a connection.
 const LOST: Reason = Reason::Network(std::io::ErrorKind::ConnectionReset);
-/// Time between two attempts while the node does not listen.
-const RETRY_AFTER: Duration = Duration::from_millis(200);
+/// Time between two messages of a publisher.
+const PUBLISH_EVERY: Duration = Duration::from_secs(1);
+/// Time under load before the drain.
 const STEADY: Duration = Duration::from_secs(5);
 
 struct Member {
     session: Session,
     subscription: SubscriptionId,
-    conn: Option<Conn>,
-    is_connected: bool,
     is_live: bool,
     /// The time of GO_AWAY, and the return delay in milliseconds.
     told: Option<(Instant, u64)>,
+    /// The reason of the connection's end, if the session gave one.
+    reason: Option<Reason>,
 }
 
+/// All clients.
 struct Crowd {
-    net: Kernel,
     began: Instant,
-    address: SocketAddr,
     host: String,
     members: Vec<Member>,
-    /// Members by the indexes of their connections.
-    by_conn: Vec<usize>,
-    /// Members that want a connection, the first one last.
-    absent: BinaryHeap<(std::cmp::Reverse<Instant>, usize)>,
-    connecting: usize,
     group: usize,
-    /// The newest acknowledged offset of each topic, and how many were.
+    publishers: usize,
+    /// The time of the next publications, on the monotonic clock, once the load has begun.
+    publish_ns: Option<u64>,
+    /// The newest acknowledged offset of each topic, and the number of acknowledgements.
     acknowledged: Vec<(u64, u64)>,
     unanswered: u64,
-    events: Vec<Event>,
-    buffer: Vec<u8>,
 }
 
 impl Crowd {
     fn new(options: &Options, address: SocketAddr) -> anyhow::Result<Crowd> {
-        raise_nofile_limit();
-        let kernel = KernelOptions { registered_max: u32::MAX, ..KernelOptions::default() };
         let settings =
             Settings { tickets: true, handshake_timeout_ms: 60_000, ..Settings::default() };
         let mut members = Vec::with_capacity(options.clients);
@@ -97,27 +92,20 @@ impl Crowd {
             members.push(Member {
                 session,
                 subscription,
-                conn: None,
-                is_connected: false,
                 is_live: false,
                 told: None,
+                reason: None,
             });
         }
-        let now = Instant::now();
         Ok(Crowd {
-            net: Kernel::new(kernel, Waker::new()?, Handover::alone())?,
-            began: now,
-            address,
+            began: Instant::now(),
             host: address.to_string(),
-            absent: (0..members.len()).map(|at| (std::cmp::Reverse(now), at)).collect(),
             members,
-            by_conn: Vec::new(),
-            connecting: 0,
             group: options.group,
+            publishers: options.publishers,
+            publish_ns: None,
             acknowledged: vec![(0, 0); options.clients.div_ceil(options.group)],
             unanswered: 0,
-            events: Vec::new(),
-            buffer: vec![0; 64 << 10],
         })
     }
 
@@ -125,88 +113,15 @@ impl Crowd {
         self.began.elapsed().as_millis() as u64
     }
 
-    /// One pass: connects who is due, and deals with what the network says.
-    fn turn(&mut self) -> anyhow::Result<()> {
-        while self.connecting < CONNECTING_MAX
-            && self.absent.peek().is_some_and(|(due, _)| due.0 <= Instant::now())
-        {
-            let Some((_, at)) = self.absent.pop() else {
-                break;
-            };
-            self.connect(at)?;
-        }
-        let mut events = std::mem::take(&mut self.events);
-        self.net.poll(Some(Duration::from_millis(5)), &mut events)?;
-        for event in events.drain(..) {
-            match event {
-                Event::Connected(conn) => {
-                    let at = self.by_conn[conn.index as usize];
-                    let now_ms = self.now_ms();
-                    self.members[at].is_connected = true;
-                    self.connecting -= 1;
-                    self.members[at].session.connected(&self.host, "/crore", now_ms);
-                    self.write(at);
-                }
-                Event::Readable(conn) => self.read(conn),
-                Event::Writable(conn) => self.write(self.by_conn[conn.index as usize]),
-                Event::Closed { conn, .. } => self.lost(conn, &LOST),
-                Event::Accepted { .. } | Event::Woken => {}
-            }
-        }
-        self.events = events;
-        Ok(())
-    }
-
-    fn connect(&mut self, at: usize) -> anyhow::Result<()> {
-        let source = Ipv4Addr::new(127, 0, 1, 1 + (at / SOURCE_CONNECTIONS) as u8);
-        let options = ConnectOptions {
-            local: Some(SocketAddr::new(IpAddr::V4(source), 0)),
-            ..ConnectOptions::default()
-        };
-        let conn = self.net.connect(self.address, &options)?;
-        let index = conn.index as usize;
-        if self.by_conn.len() <= index {
-            self.by_conn.resize(index + 1, usize::MAX);
-        }
-        self.by_conn[index] = at;
-        let member = &mut self.members[at];
-        (member.conn, member.is_connected) = (Some(conn), false);
-        self.connecting += 1;
-        Ok(())
-    }
-
-    fn read(&mut self, conn: Conn) {
-        let at = self.by_conn[conn.index as usize];
-        loop {
-            if self.members[at].conn != Some(conn) {
-                return;
-            }
-            match self.net.read(conn, &mut self.buffer) {
-                Read::Data(bytes) => {
-                    let now_ms = self.now_ms();
-                    let received = &mut self.buffer[..bytes];
-                    let result = self.members[at].session.receive(received, now_ms);
-                    self.deal_with(at);
-                    match result {
-                        Ok(()) => self.write(at),
-                        Err(reason) => return self.lost(conn, &reason),
-                    }
-                }
-                Read::Blocked => return,
-                Read::Ended | Read::Failed(_) => return self.lost(conn, &LOST),
-            }
-        }
-    }
-
-    /// Processes events and answers of a session. After GO_AWAY it leaves with the last answer.
-    fn deal_with(&mut self, at: usize) {
+    /// Processes events and answers of a session.
+    fn process(&mut self, at: usize) {
         let topic = at / self.group;
         let member = &mut self.members[at];
-        while let Some(said) = member.session.take_event() {
-            match said {
-                Said::Subscribed { replaying, .. } => member.is_live = !replaying,
-                Said::CaughtUp { .. } => member.is_live = true,
-                Said::GoAway { return_after_ms, .. } => {
+        while let Some(event) = member.session.take_event() {
+            match event {
+                Event::Subscribed { replaying, .. } => member.is_live = !replaying,
+                Event::CaughtUp { .. } => member.is_live = true,
+                Event::GoAway { return_after_ms, .. } => {
                     member.told = Some((Instant::now(), return_after_ms));
                 }
                 _ => {}
@@ -222,60 +137,15 @@ impl Crowd {
                 _ => self.unanswered += 1,
             }
         }
-        let may_leave = member.session.return_plan().is_some() && member.session.inflight() == 0;
-        if let (true, Some(conn)) = (may_leave, member.conn) {
-            let reason = member.session.return_reason().unwrap_or(LOST);
-            member.session.close(self.began.elapsed().as_millis() as u64);
-            self.write(at);
-            self.lost(conn, &reason);
-        }
     }
 
-    fn write(&mut self, at: usize) {
-        let member = &mut self.members[at];
-        let Some(conn) = member.conn.filter(|_| member.is_connected) else {
-            return;
-        };
-        while !member.session.output().is_empty() {
-            match self.net.write(conn, &[IoSlice::new(member.session.output())]) {
-                Write::Wrote(bytes) => member.session.written(bytes),
-                Write::Blocked => return,
-                Write::Failed(_) => return self.lost(conn, &LOST),
-            }
+    fn write(&mut self, at: usize, turn: &mut Turn<'_>) {
+        let session = &mut self.members[at].session;
+        while !session.output().is_empty() {
+            let bytes = session.output().len();
+            turn.to(at as u32).extend_from_slice(session.output());
+            session.written(bytes);
         }
-    }
-
-    fn lost(&mut self, conn: Conn, reason: &Reason) {
-        let at = self.by_conn[conn.index as usize];
-        let member = &mut self.members[at];
-        if member.conn != Some(conn) {
-            return;
-        }
-        self.connecting -= usize::from(!member.is_connected);
-        self.net.close(conn, Close::Graceful);
-        (member.conn, member.is_connected, member.is_live) = (None, false, false);
-        let due = match member.told {
-            Some((told, after_ms)) => told + Duration::from_millis(after_ms),
-            None => Instant::now(),
-        };
-        member.session.disconnected(reason.clone(), Some(0));
-        let due = due.max(Instant::now() + RETRY_AFTER);
-        self.absent.push((std::cmp::Reverse(due), at));
-        self.deal_with(at);
-    }
-
-    /// Runs until the condition holds.
-    fn turn_until(
-        &mut self,
-        what: &str,
-        mut is_so: impl FnMut(&mut Crowd) -> bool,
-    ) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        while !is_so(self) {
-            ensure!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
-            self.turn()?;
-        }
-        Ok(())
     }
 
     fn live(&self) -> usize {
@@ -283,18 +153,118 @@ impl Crowd {
     }
 
     /// One message of each publisher that may publish.
-    fn publish(&mut self, publishers: usize) {
-        for topic in 0..publishers.min(self.acknowledged.len()) {
+    fn publish(&mut self, turn: &mut Turn<'_>) {
+        for topic in 0..self.publishers.min(self.acknowledged.len()) {
             let at = topic * self.group;
             let member = &mut self.members[at];
             if member.session.has_room() && member.is_live {
                 let name = format!("t/{topic}");
                 let options = PublishOptions::default();
                 let _ = member.session.publish(&name, &[b'x'; 512], &options, true);
-                self.write(at);
+                self.write(at, turn);
             }
         }
     }
+}
+
+/// The clients, shared by the engine's worker and the experiment.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Crowd>>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Crowd> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the condition holds.
+    fn wait_until(
+        &self,
+        what: &str,
+        mut is_so: impl FnMut(&mut Crowd) -> bool,
+    ) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so(&mut self.lock()) {
+            ensure!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+}
+
+impl Protocol for Shared {
+    fn begin(&mut self, place: u32, turn: &mut Turn<'_>) {
+        let (mut crowd, at) = (self.lock(), place as usize);
+        let (host, now_ms) = (crowd.host.clone(), crowd.now_ms());
+        crowd.members[at].session.connected(&host, client::url::TARGET, now_ms);
+        crowd.write(at, turn);
+    }
+
+    /// After GO_AWAY a session leaves with its last answer.
+    fn receive(
+        &mut self,
+        place: u32,
+        bytes: &mut [u8],
+        turn: &mut Turn<'_>,
+    ) -> Result<usize, String> {
+        let (mut crowd, at) = (self.lock(), place as usize);
+        let now_ms = crowd.now_ms();
+        let result = crowd.members[at].session.receive(bytes, now_ms);
+        crowd.process(at);
+        let member = &mut crowd.members[at];
+        if let Err(reason) = result {
+            member.reason = Some(reason.clone());
+            return Err(reason.to_string());
+        }
+        if member.session.is_ready() {
+            turn.opened();
+        }
+        if member.session.return_plan().is_some() && member.session.inflight() == 0 {
+            member.reason = member.session.return_reason();
+            member.session.close(now_ms);
+            turn.leave();
+        }
+        crowd.write(at, turn);
+        Ok(bytes.len())
+    }
+
+    fn lost(&mut self, place: u32, _turn: &mut Turn<'_>) {
+        let (mut crowd, at) = (self.lock(), place as usize);
+        let member = &mut crowd.members[at];
+        member.is_live = false;
+        let reason = member.reason.take().unwrap_or(LOST);
+        member.session.disconnected(reason, Some(0));
+        crowd.process(at);
+    }
+
+    fn return_ns(&self, place: u32) -> Option<u64> {
+        let (told, after_ms) = self.lock().members[place as usize].told?;
+        let wait =
+            (told + Duration::from_millis(after_ms)).saturating_duration_since(Instant::now());
+        Some(Clock::Monotonic.now_ns() + wait.as_nanos() as u64)
+    }
+
+    fn wake_ns(&self) -> Option<u64> {
+        self.lock().publish_ns
+    }
+
+    fn tick(&mut self, turn: &mut Turn<'_>) {
+        let mut crowd = self.lock();
+        crowd.publish_ns = Some(turn.now_ns + PUBLISH_EVERY.as_nanos() as u64);
+        crowd.publish(turn);
+    }
+}
+
+/// Connects all clients.
+fn connect(options: &Options, address: SocketAddr) -> anyhow::Result<(Shared, Handle)> {
+    let mut common = Common::new(&[format!("ws://{address}")])?;
+    common.threads = 1;
+    common.local_addresses =
+        Sources::parse_addresses(&[SOURCES.to_owned()]).map_err(anyhow::Error::msg)?;
+    let crowd = Shared(Arc::new(Mutex::new(Crowd::new(options, address)?)));
+    let clients = options.clients as u64;
+    let mut handle = Clients::start(&common, clients, CONNECTING_MAX, crowd.clone())?;
+    handle.set_clients(clients);
+    Ok((crowd, handle))
 }
 
 /// A node with its log in a folder.
@@ -340,47 +310,38 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let folder = Folder::new()?;
     let node = Node { folder: &folder, operators: process::free_address()? };
     let mut process = node.start(process::free_address()?)?;
-    let mut crowd = Crowd::new(options, process.address)?;
+    let (crowd, _handle) = connect(options, process.address)?;
     let clients = options.clients;
-    crowd.turn_until("all clients connect", |crowd| crowd.live() == clients)?;
-    println!("{clients} clients are subscribed after {:.1} s", crowd.began.elapsed().as_secs_f64());
-    let is_drained = drain(&mut crowd, &node, &mut process, options)?;
-    let is_complete = come_back(&mut crowd, &node, process.address)?;
-    if !is_drained || !is_complete || crowd.unanswered > 0 {
+    let begin = Instant::now();
+    crowd.wait_until("all clients connect", |crowd| crowd.live() == clients)?;
+    println!("{clients} clients are subscribed after {:.1} s", begin.elapsed().as_secs_f64());
+    let is_drained = drain(&crowd, &node, &mut process, options)?;
+    let is_complete = come_back(&crowd, &node, process.address)?;
+    if !is_drained || !is_complete || crowd.lock().unanswered > 0 {
         bail!("messages or clients were lost");
     }
     Ok(())
 }
 
-/// Publishes for some seconds, and drains the node until it ends: whether every client got a time
-/// to return.
+/// Publishes for some seconds, and drains the node until it ends. Returns whether every client got
+/// a time to return.
 fn drain(
-    crowd: &mut Crowd,
+    crowd: &Shared,
     node: &Node<'_>,
     process: &mut Process,
     options: &Options,
 ) -> anyhow::Result<bool> {
-    let mut next_publish = Instant::now();
-    let mut publish = |crowd: &mut Crowd| {
-        if Instant::now() >= next_publish {
-            next_publish = Instant::now() + Duration::from_secs(1);
-            crowd.publish(options.publishers);
-        }
-    };
-    let steady = Instant::now() + STEADY;
-    while Instant::now() < steady {
-        publish(crowd);
-        crowd.turn()?;
-    }
+    crowd.lock().publish_ns = Some(Clock::Monotonic.now_ns());
+    std::thread::sleep(STEADY);
     let drained = Instant::now();
     node.drain(options.window_s)?;
-    crowd.absent.clear();
     let mut status = None;
-    crowd.turn_until("the node ends", |crowd| {
-        publish(crowd);
+    crowd.wait_until("the node ends", |_| {
         status = process.ended();
         status.is_some()
     })?;
+    let mut crowd = crowd.lock();
+    crowd.publish_ns = None;
     let ended_s = drained.elapsed().as_secs_f64();
     let told: Vec<(Instant, u64)> = crowd.members.iter().filter_map(|member| member.told).collect();
     let last_told = told.iter().map(|(at, _)| at.duration_since(drained)).max();
@@ -403,21 +364,20 @@ fn drain(
     Ok(told.len() == options.clients)
 }
 
-/// Starts the node again and waits until every client has everything that was acknowledged: whether
-/// all subscriptions are complete.
-fn come_back(crowd: &mut Crowd, node: &Node<'_>, address: SocketAddr) -> anyhow::Result<bool> {
+/// Starts the node again and waits until every client has all acknowledged messages. Returns
+/// whether all subscriptions are complete.
+fn come_back(crowd: &Shared, node: &Node<'_>, address: SocketAddr) -> anyhow::Result<bool> {
     let _process = node.start(address)?;
     let back = Instant::now();
-    let clients = crowd.members.len();
-    crowd.turn_until("all clients return", |crowd| crowd.live() == clients)?;
-    let topics: Vec<u64> = crowd.acknowledged.iter().map(|(newest, _)| *newest).collect();
-    let group = crowd.group;
-    crowd.turn_until("all clients have what was acknowledged", |crowd| {
+    let clients = crowd.lock().members.len();
+    crowd.wait_until("all clients return", |crowd| crowd.live() == clients)?;
+    crowd.wait_until("all clients have the acknowledged messages", |crowd| {
         crowd.members.iter().enumerate().all(|(at, member)| {
             let cursor = member.session.cursor(member.subscription);
-            cursor.is_some_and(|cursor| cursor.offset >= topics[at / group])
+            cursor.is_some_and(|cursor| cursor.offset >= crowd.acknowledged[at / crowd.group].0)
         })
     })?;
+    let crowd = crowd.lock();
     let incomplete = crowd.members.iter().filter(|member| {
         let report = member.session.report(member.subscription);
         report.is_none_or(|report| !report.is_complete())

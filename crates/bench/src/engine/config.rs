@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::bail;
 use serde::{Deserialize, Serialize};
 
-use super::{Load, Order, Route, Topics, Window};
+use super::{Load, Order, Plan, Route, Topics, Window};
 use crate::pattern::Pattern;
 use crate::payload::{Clock, seed_from_entropy};
 use crate::tokens::Tokens;
@@ -88,6 +88,11 @@ impl Common {
             busy_poll: Arc::default(),
             seed: seed_from_entropy(),
         })
+    }
+
+    /// The plan for this number of clients.
+    pub(super) fn plan(&self, clients: u64) -> Plan {
+        Plan::new(clients, self.threads, &self.local_addresses, self.routes.len() as u64)
     }
 }
 

@@ -58,8 +58,7 @@ use crate::tokens::Shown;
 use absences::Absences;
 use auditing::{AuditShare, SharedLedger};
 use left::Estate;
-use pool::{RETRY_NS_MAX, Shared, Worker};
-use protocol::Protocol;
+use pool::{CONNECTING_MAX, RETRY_NS_MAX, Shared, Worker};
 use receivers::SharedReceivers;
 use route::Routes;
 use sockets::Sockets;
@@ -71,6 +70,7 @@ pub use config::{
     Absence, Beginning, Common, EchoesConfig, PublishersConfig, SubscribersConfig, Transport,
 };
 pub use plan::Plan;
+pub use protocol::{Protocol, Turn};
 pub use publishers::{Load, Order};
 pub use route::Route;
 pub use subscriptions::Topics;
@@ -93,6 +93,10 @@ pub struct Publishers;
 #[derive(Debug)]
 pub struct Echoes;
 
+/// Clients of a protocol of the caller: see [`Clients::start`].
+#[derive(Debug)]
+pub struct Clients;
+
 impl Subscribers {
     /// Starts the workers.
     ///
@@ -107,12 +111,7 @@ impl Subscribers {
             bail!("a long poll has one topic; use --topics-per-client 1, or sse or ws");
         }
         let common = &config.common;
-        let plan = Plan::new(
-            config.clients,
-            common.threads,
-            &common.local_addresses,
-            common.routes.len() as u64,
-        );
+        let plan = common.plan(config.clients);
         let every = config.clients.checked_div(config.sample).unwrap_or(0);
         let sample_every = if config.sample == 0 { 0 } else { every.max(1) };
         let topics = Arc::new(config.topics);
@@ -183,12 +182,7 @@ impl Publishers {
         }
         // Every connection needs a topic of its own, as a topic's order lives on one connection.
         let connections = config.connections.min(topics);
-        let plan = Plan::new(
-            connections,
-            common.threads,
-            &common.local_addresses,
-            common.routes.len() as u64,
-        );
+        let plan = common.plan(connections);
         let workers = plan.threads;
         let clients = plan.clients;
         let run = Run { retry_ns_max: PUBLISHER_RETRY_NS_MAX, ..Run::new(common, plan, clients) };
@@ -210,12 +204,7 @@ impl Echoes {
     /// The errors of [`Subscribers::start`].
     pub fn start(config: EchoesConfig) -> anyhow::Result<Handle> {
         let common = &config.common;
-        let plan = Plan::new(
-            config.clients_max.max(config.clients).max(1),
-            common.threads,
-            &common.local_addresses,
-            common.routes.len() as u64,
-        );
+        let plan = common.plan(config.clients_max.max(config.clients).max(1));
         let every_ns = config.every.as_nanos() as u64;
         let publisher = common.seed as u32;
         let clients = config.clients.min(plan.clients);
@@ -226,6 +215,28 @@ impl Echoes {
             let size = config.size.max(HEADER_BYTES);
             echoes::Echoes::new(sockets, every_ns, size, publisher, run.window.clone())
         })
+    }
+}
+
+impl Clients {
+    /// Starts one worker without clients; `common.threads` must be 1. [`Handle::set_clients`]
+    /// connects and ends them; at most `connecting_max` have not finished their handshake.
+    ///
+    /// # Errors
+    /// The errors of [`Subscribers::start`], or one worker cannot carry `clients_max`.
+    pub fn start(
+        common: &Common,
+        clients_max: u64,
+        connecting_max: u32,
+        protocol: impl Protocol,
+    ) -> anyhow::Result<Handle> {
+        let plan = common.plan(clients_max);
+        if plan.threads > 1 || plan.clients < clients_max {
+            bail!("one thread cannot carry {clients_max} clients. {}", plan.notes.join(" "));
+        }
+        let run = Run { connecting_max, ..Run::new(common, plan, 0) };
+        let mut protocol = Some(protocol);
+        launch(common, &run, |_, _| protocol.take().expect("the plan has one worker"))
     }
 }
 
@@ -338,8 +349,8 @@ impl Handle {
         self.clients
     }
 
-    /// Sets the number of clients, at most as many as planned; the newest leave first. Only echo
-    /// clients support this.
+    /// Sets the number of clients, at most as many as planned; the newest leave first. Echo
+    /// clients and those of [`Clients`] support this.
     pub fn set_clients(&mut self, clients: u64) {
         self.clients = clients.min(self.plan.clients);
         Arc::make_mut(&mut self.routes).truncate(self.clients);
@@ -445,6 +456,7 @@ struct Run {
     estate: Estate,
     window: Arc<Window>,
     retry_ns_max: u64,
+    connecting_max: u32,
 }
 
 impl Run {
@@ -457,6 +469,7 @@ impl Run {
             estate: Estate::default(),
             window: Window::from(Clock::Monotonic.now_ns() + common.warm_up.as_nanos() as u64),
             retry_ns_max: RETRY_NS_MAX,
+            connecting_max: CONNECTING_MAX,
         }
     }
 }
@@ -466,7 +479,7 @@ impl Run {
 fn launch<P: Protocol>(
     common: &Common,
     run: &Run,
-    make: impl Fn(u64, u32) -> P,
+    mut make: impl FnMut(u64, u32) -> P,
 ) -> anyhow::Result<Handle> {
     let Run { plan, clients, .. } = run;
     let workers = plan.threads;
@@ -513,6 +526,7 @@ fn launch<P: Protocol>(
             clients_max: worker_clients,
             sources: Sources::new(common.local_addresses.clone(), number, workers),
             connect_pace: Pace::new(start_ns, common.connect_rate, number, workers),
+            connecting_max: run.connecting_max,
             has_private_tables: plan.has_private_tables,
             retry_ns_max: run.retry_ns_max,
             busy_poll: common.busy_poll.clone(),

@@ -35,8 +35,8 @@ use crate::payload::Clock;
 use crate::source::Sources;
 
 const RECEIVE_BYTES: usize = 256 * 1024;
-/// Connects of one worker that are not through their handshake yet.
-const CONNECTING_MAX: u32 = 2_000;
+/// Default of [`Worker::connecting_max`].
+pub(super) const CONNECTING_MAX: u32 = 2_000;
 const HAND_OVER_NS: u64 = 100_000_000;
 /// Pauses between attempts are random, below a bound that doubles up to this one.
 pub(super) const RETRY_NS_MAX: u64 = 10_000_000_000;
@@ -76,6 +76,8 @@ pub(super) struct Worker<P> {
     pub(super) clients_max: u32,
     pub(super) sources: Sources,
     pub(super) connect_pace: Pace,
+    /// Maximum number of connections that have not finished their handshake.
+    pub(super) connecting_max: u32,
     pub(super) has_private_tables: bool,
     /// The longest pause before another attempt.
     pub(super) retry_ns_max: u64,
@@ -151,6 +153,8 @@ struct Pool<P> {
     tally: Tally,
     random: Prng,
     outgoing: Outgoing,
+    /// The client whose connection is to be closed after its output.
+    leaving: Option<u32>,
     readable: Vec<u32>,
     handed_over_ns: u64,
     is_sent_away: bool,
@@ -177,6 +181,7 @@ impl<P: Protocol> Pool<P> {
             tally: Tally::default(),
             random,
             outgoing: Outgoing::default(),
+            leaving: None,
             readable: Vec::new(),
             handed_over_ns: 0,
             is_sent_away: false,
@@ -264,7 +269,7 @@ impl<P: Protocol> Pool<P> {
         }
         // With as many under way as may be, none is begun before one of them ends, however long ago
         // it was due.
-        if self.connecting < CONNECTING_MAX {
+        if self.connecting < self.worker.connecting_max {
             let mut due = u64::MAX;
             if self.next_place < self.wanted {
                 due = self.worker.connect_pace.due_ns();
@@ -381,7 +386,12 @@ impl<P: Protocol> Pool<P> {
             Ok(_) => {}
             Err(why) => return self.fail(place, why),
         }
+        let leaving = self.leaving.take();
         self.flush();
+        if let Some(place) = leaving {
+            self.net.close(self.slots[place as usize].conn, Close::Graceful);
+            self.lost(place, "the client left".to_owned());
+        }
     }
 
     /// Calls the protocol about a client, and notes the end of its handshake.
@@ -396,8 +406,10 @@ impl<P: Protocol> Pool<P> {
             return_ns: self.worker.absences.return_ns(self.now_ns),
             is_away: self.worker.absences.is_away(self.now_ns),
             opened: false,
+            leaves: false,
         };
         let result = act(&mut self.worker.protocol, &mut turn);
+        self.leaving = place.filter(|_| turn.leaves);
         if turn.opened
             && let Some(slot) = place.and_then(|place| self.slots.get_mut(place as usize))
             && slot.phase == Phase::Handshaking

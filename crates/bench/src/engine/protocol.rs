@@ -15,7 +15,7 @@ pub(super) const SETTLE_NS: u64 = 3_000_000_000;
 
 /// The meaning of the bytes of a worker's connections. Clients are named by their place in the
 /// worker, from 0.
-pub(super) trait Protocol: Send + 'static {
+pub trait Protocol: Send + 'static {
     /// A connection is established: its first bytes.
     fn begin(&mut self, place: u32, turn: &mut Turn<'_>);
 
@@ -41,6 +41,11 @@ pub(super) trait Protocol: Send + 'static {
     /// Its time has come.
     fn tick(&mut self, _turn: &mut Turn<'_>) {}
 
+    /// The earliest time of a lost client's next attempt; none: after the pool's pause.
+    fn return_ns(&self, _place: u32) -> Option<u64> {
+        None
+    }
+
     /// Called ten times a second, before counters are handed over.
     fn look(&mut self, _turn: &mut Turn<'_>) {}
 
@@ -59,11 +64,13 @@ pub(super) trait Protocol: Send + 'static {
 }
 
 /// The pool's services during a call.
-pub(super) struct Turn<'a> {
+pub struct Turn<'a> {
     /// Monotonic nanoseconds, read once per batch of bytes.
-    pub(super) now_ns: u64,
-    pub(super) tally: &'a mut Tally,
-    pub(super) random: &'a mut Prng,
+    pub now_ns: u64,
+    /// The counts of the worker.
+    pub tally: &'a mut Tally,
+    /// The random numbers of the worker.
+    pub random: &'a mut Prng,
     pub(super) outgoing: &'a mut Outgoing,
     /// The address of the client in question.
     pub(super) route: &'a Route,
@@ -73,11 +80,13 @@ pub(super) struct Turn<'a> {
     pub(super) is_away: bool,
     /// Set when the connection in question has finished its handshake.
     pub(super) opened: bool,
+    /// Set when the connection in question is to be closed after its output.
+    pub(super) leaves: bool,
 }
 
 impl Turn<'_> {
     /// Output for the client; it is sent after the call.
-    pub(super) fn to(&mut self, place: u32) -> &mut Vec<u8> {
+    pub fn to(&mut self, place: u32) -> &mut Vec<u8> {
         if self.outgoing.marks.last().is_none_or(|(last, _)| *last != place) {
             self.outgoing.marks.push((place, self.outgoing.bytes.len()));
         }
@@ -85,12 +94,18 @@ impl Turn<'_> {
     }
 
     /// The handshake of the client in question is over.
-    pub(super) fn opened(&mut self) {
+    pub fn opened(&mut self) {
         self.opened = true;
     }
 
+    /// Closes the connection of the client that receives, after its output. The client then counts
+    /// as lost, and returns.
+    pub fn leave(&mut self) {
+        self.leaves = true;
+    }
+
     /// Bytes that wait for sockets.
-    pub(super) fn backlog_bytes(&self) -> usize {
+    pub fn backlog_bytes(&self) -> usize {
         self.outgoing.backlog_bytes + self.outgoing.bytes.len()
     }
 }

@@ -188,7 +188,7 @@ impl Options {
 
     fn tables_count(&self) -> u64 {
         // Listeners share connections by hash: the fullest thread has some more than the mean.
-        let room = bench::machine::descriptors_max().saturating_sub(200) * 9 / 10;
+        let room = net::system::raise_nofile_limit().soft.saturating_sub(200) * 9 / 10;
         self.clients.div_ceil(room.max(1)).max(1)
     }
 }

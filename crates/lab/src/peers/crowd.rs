@@ -1,33 +1,35 @@
-//! The one load generator for all servers: many connections and one publisher on one loop, which
-//! never sleeps.
+//! The load on every server: many subscribers and one publisher, as a protocol of the benchmark's
+//! engine on one worker.
 //!
-//! Place: between `work` and a `Dialect`. It does not sleep, so that no server pays for waking it
-//! and no message waits for it. Invariants: each message is checked against what its subscriber
-//! asked for and has had before; a connection that ends is an error of the measurement, with the
-//! server's reason.
+//! Place: between `work` and a `Dialect`. The worker does not sleep during a measurement, so that
+//! no server pays for waking it and no message waits for it. Invariants: each message is checked
+//! against the topic of its subscriber and the messages before it; a lost connection is an error
+//! of the measurement, with the server's reason.
 
-use std::io::IoSlice;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::bail;
+use bench::engine::{Clients, Common, Handle, Protocol, Tally, Turn};
 use bench::payload::{Clock, Header, seed_from_entropy, topic_hash};
-use bench::statistics::Recorder;
-use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker};
-use net::{Close, Conn, Event, Net, Read, Write};
-use stdx::prng::Prng;
+use bench::source::Sources;
 
 use super::dialect::{Dialect, Party, Role, Unit};
 
-/// Connections on their way at once: below the backlog of every server.
-const CONNECTING_MAX: u64 = 64;
-/// Source addresses taken in turn.
-const SOURCES: u32 = 100;
-/// Connects and messages must come within this, one after the other.
+/// Maximum number of connections in progress: below the backlog of every server.
+const CONNECTING_MAX: u32 = 64;
+/// Source addresses, taken in turn.
+const SOURCES: &str = "127.0.{1..100}.1";
+/// Time without a further connection after which a measurement fails.
 const PATIENCE: Duration = Duration::from_secs(20);
-const RECEIVE_BYTES: usize = 256 * 1024;
+/// Time between two looks at the counts.
+const LOOK: Duration = Duration::from_millis(5);
 /// Maximum unsent bytes of the publisher; beyond it, the server counts as too slow.
 const BACKLOG_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The place of the publisher among the clients; the subscribers follow.
+const PUBLISHER: u32 = 0;
 
 /// The topics of subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub enum Topics {
 
 impl Topics {
     /// The topic of the subscriber of this number; letters and digits, which all servers take.
-    pub fn name(self, number: u64) -> String {
+    fn name(self, number: u64) -> String {
         match self {
             Topics::Common => "hot".to_owned(),
             Topics::Own => format!("topic{number:06}"),
@@ -48,301 +50,279 @@ impl Topics {
     }
 }
 
+/// Publications at a steady rate, each on a random topic.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    /// Messages per second.
+    pub rate: f64,
+    /// Number of messages.
+    pub count: u64,
+    /// Number of topics.
+    pub topics: u64,
+    /// Size of a payload in bytes.
+    pub size: usize,
+}
+
 /// All connections to one server.
 pub struct Crowd {
-    wires: Wires,
-    dialect: Box<dyn Dialect>,
-    remote: SocketAddr,
+    handle: Handle,
+    orders: Arc<Mutex<Orders>>,
+    busy: Arc<AtomicBool>,
+}
+
+/// The orders to the worker.
+struct Orders {
     topics: Topics,
-    /// Members by the index of their connection.
-    members: Vec<Option<Member>>,
-    /// Subscribers, in the order of their topics.
-    subscribers: Vec<Conn>,
-    publisher: Option<Conn>,
-    connecting: u64,
-    live: u64,
+    /// The publications, and the time of the first one in nanoseconds.
+    schedule: Option<(Schedule, u64)>,
+}
+
+impl Crowd {
+    /// Connects the publisher.
+    pub fn new(
+        remote: SocketAddr,
+        dialect: Box<dyn Dialect>,
+        clients: u64,
+    ) -> anyhow::Result<Crowd> {
+        let mut common = Common::new(&[format!("ws://{remote}")])?;
+        common.threads = 1;
+        common.local_addresses =
+            Sources::parse_addresses(&[SOURCES.to_owned()]).map_err(anyhow::Error::msg)?;
+        let busy = common.busy_poll.clone();
+        let orders = Arc::new(Mutex::new(Orders { topics: Topics::Own, schedule: None }));
+        let members = Members {
+            dialect,
+            orders: orders.clone(),
+            members: Vec::new(),
+            connections: 0,
+            run: seed_from_entropy() as u32,
+            sent: 0,
+            sequence: 0,
+        };
+        let handle = Clients::start(&common, clients + 1, CONNECTING_MAX, members)?;
+        let mut crowd = Crowd { handle, orders, busy };
+        crowd.grow(0)?;
+        Ok(crowd)
+    }
+
+    /// Sets the topics of new subscribers.
+    pub fn set_topics(&mut self, topics: Topics) {
+        self.orders().topics = topics;
+    }
+
+    /// Connects subscribers as fast as the server accepts them, until there are `count`. Returns
+    /// the time during which connects were in progress, in seconds.
+    pub fn grow(&mut self, count: u64) -> anyhow::Result<f64> {
+        self.take_tally();
+        let missing = count + 1 - self.handle.clients();
+        let wanted = self.handle.count(|tally| tally.connects) + missing;
+        self.busy.store(true, Ordering::Relaxed);
+        self.handle.set_clients(count + 1);
+        let made = self.wait_for(PATIENCE, wanted, |tally| tally.connects)?;
+        if made < wanted {
+            bail!("{} of {missing} connections are missing, and no more come", wanted - made);
+        }
+        Ok(self.take_tally().connecting.seconds())
+    }
+
+    /// Ends the newest subscribers until `count` are left.
+    pub fn shrink(&mut self, count: u64) {
+        self.handle.set_clients(count + 1);
+    }
+
+    /// Publishes, and waits until `expected` messages have arrived or none arrives for `patience`.
+    pub fn deliver(
+        &mut self,
+        schedule: Schedule,
+        expected: u64,
+        patience: Duration,
+    ) -> anyhow::Result<Tally> {
+        self.take_tally();
+        let wanted = self.handle.count(|tally| tally.received) + expected;
+        self.busy.store(true, Ordering::Relaxed);
+        self.orders().schedule = Some((schedule, Clock::Monotonic.now_ns()));
+        self.wait_for(patience, wanted, |tally| tally.received)?;
+        Ok(self.take_tally())
+    }
+
+    /// Lets this time pass; the worker sleeps.
+    pub fn stay(&mut self, time: Duration) -> anyhow::Result<()> {
+        self.busy.store(false, Ordering::Relaxed);
+        std::thread::sleep(time);
+        self.check()
+    }
+
+    fn take_tally(&mut self) -> Tally {
+        self.handle.snapshot().interval
+    }
+
+    fn orders(&self) -> std::sync::MutexGuard<'_, Orders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a count is `wanted`, or has not grown for `patience`. Returns the count.
+    fn wait_for(
+        &mut self,
+        patience: Duration,
+        wanted: u64,
+        pick: fn(&Tally) -> u64,
+    ) -> anyhow::Result<u64> {
+        let mut last = (self.handle.count(pick), Instant::now());
+        while last.0 < wanted && last.1.elapsed() < patience {
+            std::thread::sleep(LOOK);
+            self.check()?;
+            let now = self.handle.count(pick);
+            if now > last.0 {
+                last = (now, Instant::now());
+            }
+        }
+        Ok(last.0)
+    }
+
+    /// Fails if a connection was lost, or if the server does not read.
+    fn check(&mut self) -> anyhow::Result<()> {
+        let failures =
+            |tally: &Tally| tally.disconnects + tally.connects_failed + tally.unacknowledged;
+        if self.handle.count(failures) > 0 || self.handle.is_finished() {
+            let trouble = self.handle.total().trouble.clone();
+            bail!("a connection failed: {}", trouble.unwrap_or_default());
+        }
+        Ok(())
+    }
+}
+
+/// The clients of the worker.
+struct Members {
+    dialect: Box<dyn Dialect>,
+    orders: Arc<Mutex<Orders>>,
+    /// Clients by place: the publisher, then the subscribers.
+    members: Vec<Member>,
     connections: u32,
-    events: Vec<Event>,
-    buffer: Vec<u8>,
-    random: Prng,
     run: u32,
+    /// Sent messages of the current schedule.
+    sent: u64,
     sequence: u64,
-    tally: Tally,
 }
 
-/// The counts since the last call of [`Crowd::take_tally`].
 #[derive(Default)]
-pub struct Tally {
-    /// Messages that were ours, on the right topic, and new.
-    pub received: u64,
-    /// From their intended times.
-    pub latency: Recorder,
-    /// Others: of another topic, or again, or out of order.
-    pub strays: u64,
-}
-
 struct Member {
     role: Role,
     topic: String,
     topic_hash: u32,
     number: u32,
     stage: u8,
-    is_live: bool,
     last_sequence: u64,
-    /// Unfinished input.
-    input: Vec<u8>,
 }
 
-/// The sockets, and bytes that they did not take.
-struct Wires {
-    kernel: Kernel,
-    pending: std::collections::HashMap<u32, Vec<u8>>,
-}
-
-impl Crowd {
-    /// A load generator without connections.
-    pub fn new(remote: SocketAddr, dialect: Box<dyn Dialect>) -> anyhow::Result<Crowd> {
-        let kernel = Kernel::new(KernelOptions::default(), Waker::new()?, Handover::alone())?;
-        Ok(Crowd {
-            wires: Wires { kernel, pending: Default::default() },
-            dialect,
-            remote,
-            topics: Topics::Own,
-            members: Vec::new(),
-            subscribers: Vec::new(),
-            publisher: None,
-            connecting: 0,
-            live: 0,
-            connections: 0,
-            events: Vec::new(),
-            buffer: vec![0; RECEIVE_BYTES],
-            random: Prng::new(seed_from_entropy()),
-            run: seed_from_entropy() as u32,
-            sequence: 0,
-            tally: Tally::default(),
-        })
+impl Members {
+    fn orders(&self) -> std::sync::MutexGuard<'_, Orders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the topics of new subscribers.
-    pub fn set_topics(&mut self, topics: Topics) {
-        self.topics = topics;
-    }
-
-    /// Connects subscribers as fast as the server takes them, until so many are live.
-    pub fn grow(&mut self, count: u64) -> anyhow::Result<()> {
-        let mut watch = Watch::new(self.live);
-        while self.live < count {
-            while self.connecting < CONNECTING_MAX && (self.subscribers.len() as u64) < count {
-                let topic = self.topics.name(self.subscribers.len() as u64);
-                let conn = self.connect(Role::Subscriber, topic)?;
-                self.subscribers.push(conn);
-            }
-            self.turn()?;
-            watch.look(self.live, || format!("{} of {count} are subscribed", self.live))?;
-        }
-        Ok(())
-    }
-
-    /// Ends the newest subscribers until so many are left.
-    pub fn shrink(&mut self, count: u64) {
-        for conn in self.subscribers.drain(count as usize..) {
-            self.members[conn.index as usize] = None;
-            self.wires.pending.remove(&conn.index);
-            self.wires.kernel.close(conn, Close::Graceful);
-            self.live -= 1;
-        }
-    }
-
-    /// Connects the publisher.
-    pub fn open_publisher(&mut self) -> anyhow::Result<()> {
-        let conn = self.connect(Role::Publisher, String::new())?;
-        self.publisher = Some(conn);
-        let mut watch = Watch::new(0);
-        while !self.members[conn.index as usize].as_ref().is_some_and(|member| member.is_live) {
-            self.turn()?;
-            watch.look(0, || "the publisher is not let in".to_owned())?;
-        }
-        Ok(())
-    }
-
-    /// Publishes on the topic of the subscriber of this number, with the time when it should have
-    /// been.
-    pub fn publish(&mut self, number: u64, size: usize, intended_ns: u64) -> anyhow::Result<()> {
-        let topic = self.topics.name(number);
+    fn publish(&mut self, topic: &str, size: usize, intended_ns: u64, turn: &mut Turn<'_>) {
         self.sequence += 1;
         let header = Header {
             clock: Clock::Monotonic,
             publisher: self.run,
-            topic_hash: topic_hash(&topic),
+            topic_hash: topic_hash(topic),
             intended_ns,
             sequence: self.sequence,
         };
-        let (mut payload, mut out) = (Vec::new(), Vec::new());
-        header.write(size, &mut self.random, &mut payload);
-        self.dialect.publish(&topic, &payload, &mut out);
-        let conn = self.publisher.context("a publisher")?;
-        self.wires.send(conn, &out)
+        let mut payload = Vec::new();
+        header.write(size, turn.random, &mut payload);
+        self.dialect.publish(topic, &payload, turn.to(PUBLISHER));
     }
+}
 
-    /// Turns until so many messages have come, or none has for some time.
-    pub fn wait_for(&mut self, received: u64, patience: Duration) -> anyhow::Result<()> {
-        let mut last = (self.tally.received, Instant::now());
-        while self.tally.received < received && last.1.elapsed() < patience {
-            self.turn()?;
-            if self.tally.received > last.0 {
-                last = (self.tally.received, Instant::now());
-            }
-        }
-        Ok(())
-    }
-
-    /// Turns for this time.
-    pub fn stay(&mut self, time: Duration) -> anyhow::Result<()> {
-        let end = Instant::now() + time;
-        while Instant::now() < end {
-            // Nothing is measured that a sleep would disturb.
-            self.turn_within(Duration::from_millis(20))?;
-        }
-        Ok(())
-    }
-
-    /// Returns the counts since the last call.
-    pub fn take_tally(&mut self) -> Tally {
-        std::mem::take(&mut self.tally)
-    }
-
-    /// A number below `bound`.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.random.next_u64() % bound
-    }
-
-    /// Processes the pending events.
-    pub fn turn(&mut self) -> anyhow::Result<()> {
-        self.turn_within(Duration::ZERO)
-    }
-
-    fn turn_within(&mut self, time: Duration) -> anyhow::Result<()> {
-        let mut events = std::mem::take(&mut self.events);
-        events.clear();
-        self.wires.kernel.poll(Some(time), &mut events)?;
-        for event in &events {
-            match *event {
-                Event::Connected(conn) => self.begin(conn)?,
-                Event::Readable(conn) => self.read(conn)?,
-                Event::Writable(conn) => self.wires.resume(conn)?,
-                Event::Closed { conn, reason } => {
-                    // Those that were told to go are not there any more.
-                    if self.members[conn.index as usize].is_some() {
-                        bail!("the server closed a connection: {reason}");
-                    }
-                }
-                Event::Accepted { .. } | Event::Woken => {}
-            }
-        }
-        self.events = events;
-        Ok(())
-    }
-
-    fn connect(&mut self, role: Role, topic: String) -> anyhow::Result<Conn> {
-        let number = self.connections;
-        self.connections += 1;
-        let source = Ipv4Addr::new(127, 0, (number % SOURCES) as u8 + 1, 1);
-        let options = ConnectOptions {
-            local: Some(SocketAddr::new(IpAddr::V4(source), 0)),
-            ..ConnectOptions::default()
+impl Protocol for Members {
+    fn begin(&mut self, place: u32, turn: &mut Turn<'_>) {
+        let (role, topic) = match place.checked_sub(PUBLISHER + 1) {
+            None => (Role::Publisher, String::new()),
+            Some(number) => (Role::Subscriber, self.orders().topics.name(number.into())),
         };
-        let conn = self.wires.kernel.connect(self.remote, &options)?;
-        let index = conn.index as usize;
-        if self.members.len() <= index {
-            self.members.resize_with(index + 1, || None);
+        let at = place as usize;
+        if self.members.len() <= at {
+            self.members.resize_with(at + 1, Member::default);
         }
-        self.members[index] = Some(Member {
+        self.members[at] = Member {
             role,
             topic_hash: topic_hash(&topic),
             topic,
-            number,
-            stage: 0,
-            is_live: false,
-            last_sequence: 0,
-            input: Vec::new(),
-        });
-        self.connecting += 1;
-        Ok(conn)
-    }
-
-    fn begin(&mut self, conn: Conn) -> anyhow::Result<()> {
-        let Some(member) = self.members[conn.index as usize].as_mut() else {
-            return Ok(());
+            number: self.connections,
+            ..Member::default()
         };
-        let mut out = Vec::new();
-        if self.dialect.begin(&mut member.party(), &mut out)? {
-            member.is_live = true;
-            self.connecting -= 1;
-        }
-        self.wires.send(conn, &out)
-    }
-
-    fn read(&mut self, conn: Conn) -> anyhow::Result<()> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let result = self.read_into(conn, &mut buffer);
-        self.buffer = buffer;
-        result
-    }
-
-    fn read_into(&mut self, conn: Conn, buffer: &mut [u8]) -> anyhow::Result<()> {
-        loop {
-            if self.members[conn.index as usize].is_none() {
-                return Ok(());
-            }
-            let count = match self.wires.kernel.read(conn, buffer) {
-                Read::Data(count) => count,
-                Read::Blocked => return Ok(()),
-                Read::Ended => bail!("the server ended a connection"),
-                Read::Failed(reason) => bail!("a connection failed: {reason}"),
-            };
-            self.received(conn, &mut buffer[..count])?;
-            if count < buffer.len() {
-                return Ok(());
-            }
+        self.connections += 1;
+        if self.dialect.begin(&mut self.members[at].party(), turn.to(place)) {
+            turn.opened();
         }
     }
 
-    fn received(&mut self, conn: Conn, bytes: &mut [u8]) -> anyhow::Result<()> {
-        let Some(member) = self.members[conn.index as usize].as_mut() else {
-            return Ok(());
-        };
-        let mut kept = std::mem::take(&mut member.input);
-        let input = if kept.is_empty() {
-            bytes
-        } else {
-            kept.extend_from_slice(bytes);
-            &mut kept
-        };
-        let now_ns = Clock::Monotonic.now_ns();
+    fn receive(
+        &mut self,
+        place: u32,
+        bytes: &mut [u8],
+        turn: &mut Turn<'_>,
+    ) -> Result<usize, String> {
+        let member = &mut self.members[place as usize];
         let (mut taken, mut out) = (0, Vec::new());
-        while taken < input.len() {
-            let unread = &mut input[taken..];
+        while taken < bytes.len() {
+            let unread = &mut bytes[taken..];
             let found = self.dialect.next(&mut member.party(), unread, &mut out);
-            let Some((length, unit)) = found.with_context(|| format!("{:?}", member.role))? else {
+            let found = found.map_err(|error| format!("{:?}: {error:#}", member.role))?;
+            let Some((length, unit)) = found else {
                 break;
             };
             match unit {
                 Unit::Nothing => {}
-                Unit::Live => {
-                    if !std::mem::replace(&mut member.is_live, true) {
-                        self.connecting -= 1;
-                        self.live += u64::from(member.role == Role::Subscriber);
-                    }
-                }
+                Unit::Live => turn.opened(),
                 Unit::Message(payload) => {
-                    let header = Header::read(&unread[payload]);
-                    self.tally.count(member, header, self.run, now_ns);
+                    member.count(Header::read(&unread[payload]), self.run, turn);
                 }
             }
             taken += length;
         }
-        member.input.extend_from_slice(&input[taken..]);
-        self.wires.send(conn, &out)
+        if !out.is_empty() {
+            turn.to(place).extend_from_slice(&out);
+        }
+        Ok(taken)
+    }
+
+    fn lost(&mut self, _place: u32, _turn: &mut Turn<'_>) {}
+
+    fn wake_ns(&self) -> Option<u64> {
+        let orders = self.orders();
+        let (schedule, start_ns) = orders.schedule?;
+        Some(start_ns + schedule.due_ns(self.sent))
+    }
+
+    fn tick(&mut self, turn: &mut Turn<'_>) {
+        let orders = self.orders();
+        let (topics, Some((schedule, start_ns))) = (orders.topics, orders.schedule) else {
+            return;
+        };
+        drop(orders);
+        let intended_ns = start_ns + schedule.due_ns(self.sent);
+        if intended_ns > turn.now_ns {
+            return;
+        }
+        let topic = topics.name(turn.random.below(schedule.topics));
+        self.publish(&topic, schedule.size, intended_ns, turn);
+        self.sent += 1;
+        if self.sent == schedule.count {
+            self.sent = 0;
+            self.orders().schedule = None;
+        }
+        if turn.backlog_bytes() > BACKLOG_BYTES_MAX {
+            turn.tally.unacknowledged += 1;
+            turn.tally.trouble = Some("the server does not read the publications".to_owned());
+        }
+    }
+}
+
+impl Schedule {
+    /// The time of a message after the first one, in nanoseconds.
+    fn due_ns(&self, number: u64) -> u64 {
+        (number as f64 * 1e9 / self.rate) as u64
     }
 }
 
@@ -350,77 +330,21 @@ impl Member {
     fn party(&mut self) -> Party<'_> {
         Party { role: self.role, topic: &self.topic, number: self.number, stage: &mut self.stage }
     }
-}
 
-impl Tally {
-    fn count(&mut self, member: &mut Member, header: Option<Header>, run: u32, now_ns: u64) {
+    /// Counts a message: received if it is ours, on the right topic, and new; else foreign.
+    fn count(&mut self, header: Option<Header>, run: u32, turn: &mut Turn<'_>) {
         let is_ours = |header: &Header| {
-            (header.publisher, header.topic_hash) == (run, member.topic_hash)
-                && header.sequence > member.last_sequence
+            (header.publisher, header.topic_hash) == (run, self.topic_hash)
+                && header.sequence > self.last_sequence
         };
         match header.filter(is_ours) {
             Some(header) => {
-                member.last_sequence = header.sequence;
-                self.received += 1;
-                self.latency.record_ns(now_ns.saturating_sub(header.intended_ns));
+                self.last_sequence = header.sequence;
+                turn.tally.received += 1;
+                let latency_ns = turn.now_ns.saturating_sub(header.intended_ns);
+                turn.tally.latency.record_ns(latency_ns);
             }
-            None => self.strays += 1,
+            None => turn.tally.foreign += 1,
         }
-    }
-}
-
-impl Wires {
-    fn send(&mut self, conn: Conn, bytes: &[u8]) -> anyhow::Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        if let Some(pending) = self.pending.get_mut(&conn.index) {
-            pending.extend_from_slice(bytes);
-            if pending.len() > BACKLOG_BYTES_MAX {
-                bail!("the server does not read what is published");
-            }
-            return Ok(());
-        }
-        let wrote = self.write(conn, bytes)?;
-        if wrote < bytes.len() {
-            self.pending.insert(conn.index, bytes[wrote..].to_vec());
-        }
-        Ok(())
-    }
-
-    fn resume(&mut self, conn: Conn) -> anyhow::Result<()> {
-        if let Some(pending) = self.pending.remove(&conn.index) {
-            self.send(conn, &pending)?;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, conn: Conn, bytes: &[u8]) -> anyhow::Result<usize> {
-        match self.kernel.write(conn, &[IoSlice::new(bytes)]) {
-            Write::Wrote(count) => Ok(count),
-            Write::Blocked => Ok(0),
-            Write::Failed(reason) => Err(anyhow!("a connection failed: {reason}")),
-        }
-    }
-}
-
-/// Detects a lack of progress.
-struct Watch {
-    last: u64,
-    since: Instant,
-}
-
-impl Watch {
-    fn new(value: u64) -> Watch {
-        Watch { last: value, since: Instant::now() }
-    }
-
-    fn look(&mut self, value: u64, what: impl Fn() -> String) -> anyhow::Result<()> {
-        if value != self.last {
-            *self = Watch::new(value);
-        } else if self.since.elapsed() > PATIENCE {
-            bail!("{}, and no more come", what());
-        }
-        Ok(())
     }
 }

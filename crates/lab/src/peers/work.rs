@@ -4,13 +4,12 @@
 //! fresh process: connections with a topic each up to a third, memory, up to all, memory again;
 //! then two thirds of them are left for unicast; then they go, and as many come for one topic.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bench::payload::Clock;
 use serde::Serialize;
 
 use super::Options;
-use super::crowd::{Crowd, Tally, Topics};
+use super::crowd::{Crowd, Schedule, Topics};
 use super::kind::{Kind, Place};
 use crate::process::Process;
 
@@ -64,30 +63,27 @@ pub fn measure(kind: Kind, options: &Options) -> anyhow::Result<Figures> {
             connections: options.clients + 100,
         })
     })?;
-    let mut crowd = Crowd::new(server.address, kind.dialect())?;
+    let mut crowd = Crowd::new(server.address, kind.dialect(), options.clients)?;
     let (third, most) = (options.clients / 3, options.clients * 2 / 3);
-    crowd.open_publisher()?;
     rest(&server, &mut crowd)?;
     let start = server.pss_bytes()?;
     crowd.grow(third)?;
     rest(&server, &mut crowd)?;
     let (before, before_ns) = (server.pss_bytes()?, server.processor_ns()?);
-    let began = Instant::now();
-    crowd.grow(options.clients)?;
-    let spent_s = began.elapsed().as_secs_f64();
+    let spent_s = crowd.grow(options.clients)?;
     let connect_ns = server.processor_ns()? - before_ns;
     rest(&server, &mut crowd)?;
     let after = server.pss_bytes()?;
     let further = (options.clients - third) as f64;
     crowd.shrink(most);
     rest(&server, &mut crowd)?;
-    let unicast = deliver(&server, &mut crowd, options, options.unicast_rate, most, 1)?;
+    let unicast = deliver(&server, &mut crowd, options, options.unicast_rate, (most, 1))?;
     crowd.shrink(0);
     rest(&server, &mut crowd)?;
     crowd.set_topics(Topics::Common);
     crowd.grow(most)?;
     rest(&server, &mut crowd)?;
-    let fan_out = deliver(&server, &mut crowd, options, options.fan_out_rate, 1, most)?;
+    let fan_out = deliver(&server, &mut crowd, options, options.fan_out_rate, (1, most))?;
     Ok(Figures {
         start_bytes: start as f64,
         connection_bytes: (after as f64 - before as f64) / further,
@@ -105,34 +101,19 @@ fn deliver(
     crowd: &mut Crowd,
     options: &Options,
     rate: f64,
-    topics: u64,
-    copies: u64,
+    (topics, copies): (u64, u64),
 ) -> anyhow::Result<Delivery> {
     let count = ((rate * options.seconds).round() as u64).max(1);
     let expected = count * copies;
-    // Messages from before are not part of this measurement.
-    crowd.take_tally();
     let before_ns = server.processor_ns()?;
-    let start_ns = Clock::Monotonic.now_ns();
-    let mut sent = 0;
-    while sent < count {
-        let intended_ns = start_ns + (sent as f64 * 1e9 / rate) as u64;
-        if Clock::Monotonic.now_ns() >= intended_ns {
-            let number = crowd.below(topics);
-            crowd.publish(number, options.size, intended_ns)?;
-            sent += 1;
-        } else {
-            crowd.turn()?;
-        }
-    }
-    crowd.wait_for(expected, PATIENCE)?;
+    let tally =
+        crowd.deliver(Schedule { rate, count, topics, size: options.size }, expected, PATIENCE)?;
     let spent_ns = server.processor_ns()? - before_ns;
-    let tally: Tally = crowd.take_tally();
     let digest = tally.latency.digest();
     Ok(Delivery {
         expected: expected as f64,
         lost: (expected - tally.received) as f64,
-        strays: tally.strays as f64,
+        strays: tally.foreign as f64,
         cpu_us: spent_ns as f64 / 1e3 / tally.received.max(1) as f64,
         p50_ms: digest.p50_us / 1e3,
         p99_ms: digest.p99_us / 1e3,

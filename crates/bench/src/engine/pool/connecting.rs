@@ -6,7 +6,7 @@ use std::sync::Arc;
 use net::Conn;
 use net::kernel::ConnectOptions;
 
-use super::{CONNECTING_MAX, Phase, Pool, Slot};
+use super::{Phase, Pool, Slot};
 use crate::engine::protocol::Protocol;
 use crate::engine::shortage;
 
@@ -27,7 +27,7 @@ impl<P: Protocol> Pool<P> {
     pub(super) fn connect_due(&mut self) {
         let mut begun = 0;
         while begun < TURN_CONNECTS_MAX
-            && self.connecting < CONNECTING_MAX
+            && self.connecting < self.worker.connecting_max
             && self.now_ns >= self.rest_until_ns
         {
             if let Some(Reverse((at, place))) = self.retries.peek().copied()
@@ -137,6 +137,8 @@ impl<P: Protocol> Pool<P> {
         let slot = &mut self.slots[place as usize];
         let bound = (RETRY_NS << slot.attempts.min(8)).min(self.worker.retry_ns_max);
         slot.attempts = slot.attempts.saturating_add(1);
-        self.retries.push(Reverse((self.now_ns + self.random.between(0, bound), place)));
+        let pause_ns = self.random.between(0, bound);
+        let return_ns = self.worker.protocol.return_ns(place).unwrap_or(0);
+        self.retries.push(Reverse(((self.now_ns + pause_ns).max(return_ns), place)));
     }
 }

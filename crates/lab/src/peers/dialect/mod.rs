@@ -19,9 +19,10 @@ pub use websocket::{Baseline, Native, Nchan};
 const UNIT_BYTES_MAX: usize = 1024 * 1024;
 
 /// The role of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Role {
     /// Receives one topic.
+    #[default]
     Subscriber,
     /// Publishes on any.
     Publisher,
@@ -52,9 +53,9 @@ pub enum Unit {
 }
 
 /// A protocol.
-pub trait Dialect {
-    /// A connection is established. Answers whether it is live with that.
-    fn begin(&mut self, party: &mut Party<'_>, out: &mut Vec<u8>) -> anyhow::Result<bool>;
+pub trait Dialect: Send {
+    /// Begins on an established connection. Returns whether it is live at once.
+    fn begin(&mut self, party: &mut Party<'_>, out: &mut Vec<u8>) -> bool;
 
     /// The unit at the front of `input` and its length; none while it is unfinished. What it asks
     /// for goes to `out`.
@@ -88,7 +89,7 @@ mod tests {
             let mut stage = 0;
             let mut out = Vec::new();
             let mut party = Party { role, topic: "t7", number: 7, stage: &mut stage };
-            dialect.begin(&mut party, &mut out).unwrap();
+            dialect.begin(&mut party, &mut out);
             let (mut units, mut input) = (Vec::new(), Vec::new());
             for piece in from_server.chunks(step) {
                 input.extend_from_slice(piece);

@@ -11,12 +11,12 @@ use super::{Dialect, Party, Role, UNIT_BYTES_MAX, Unit};
 pub struct Mqtt;
 
 impl Dialect for Mqtt {
-    fn begin(&mut self, party: &mut Party<'_>, out: &mut Vec<u8>) -> anyhow::Result<bool> {
+    fn begin(&mut self, party: &mut Party<'_>, out: &mut Vec<u8>) -> bool {
         let name = format!("c{}", party.number);
         let mut body = b"\x00\x04MQTT\x04\x02\x00\x00".to_vec();
         write_string(&name, &mut body);
         write_packet(0x10, &[&body], out);
-        Ok(false)
+        false
     }
 
     fn next(

@@ -11,8 +11,8 @@ use super::{Dialect, Party, Role, UNIT_BYTES_MAX, Unit, find};
 pub struct Nats;
 
 impl Dialect for Nats {
-    fn begin(&mut self, _: &mut Party<'_>, _: &mut Vec<u8>) -> anyhow::Result<bool> {
-        Ok(false)
+    fn begin(&mut self, _: &mut Party<'_>, _: &mut Vec<u8>) -> bool {
+        false
     }
 
     fn next(

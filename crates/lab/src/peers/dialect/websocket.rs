@@ -32,9 +32,9 @@ pub struct Nchan;
 pub struct Baseline;
 
 impl Dialect for Native {
-    fn begin(&mut self, party: &mut Party<'_>, out: &mut Vec<u8>) -> anyhow::Result<bool> {
+    fn begin(&mut self, party: &mut Party<'_>, out: &mut Vec<u8>) -> bool {
         handshake(party, "/crore", &[SUBPROTOCOL]).encode_request(out);
-        Ok(false)
+        false
     }
 
     fn next(
@@ -86,11 +86,11 @@ impl Dialect for Native {
 }
 
 impl Dialect for Nchan {
-    fn begin(&mut self, party: &mut Party<'_>, out: &mut Vec<u8>) -> anyhow::Result<bool> {
+    fn begin(&mut self, party: &mut Party<'_>, out: &mut Vec<u8>) -> bool {
         if party.role == Role::Subscriber {
             handshake(party, &format!("/subscribe/{}", party.topic), &[]).encode_request(out);
         }
-        Ok(party.role == Role::Publisher)
+        party.role == Role::Publisher
     }
 
     fn next(
@@ -119,13 +119,13 @@ impl Dialect for Nchan {
 }
 
 impl Dialect for Baseline {
-    fn begin(&mut self, party: &mut Party<'_>, out: &mut Vec<u8>) -> anyhow::Result<bool> {
+    fn begin(&mut self, party: &mut Party<'_>, out: &mut Vec<u8>) -> bool {
         let path = match party.role {
             Role::Subscriber => "/subscribe",
             Role::Publisher => "/publish",
         };
         handshake(party, path, &[]).encode_request(out);
-        Ok(false)
+        false
     }
 
     fn next(
