@@ -320,6 +320,9 @@ impl LogThread {
         if found.is_new && !self.losses.is_end_lost {
             return Err("the log is gone".into());
         }
+        if found.epoch == before.epoch {
+            forgets_nothing(before, found)?;
+        }
         self.losses.note_opened(found, found.epoch != before.epoch)
     }
 
@@ -563,4 +566,20 @@ impl LogThread {
     pub fn strikes(&self) -> u32 {
         self.saboteur.borrow().strikes
     }
+}
+
+/// Checks that a start of the same epoch knows the offsets and losses of the start before it, unless
+/// retention has dropped them.
+fn forgets_nothing(before: &Recovered, found: &Recovered) -> Result<(), String> {
+    if found.heads.iter().zip(&before.heads).any(|(now, before)| now < before) {
+        let heads = (&before.heads, &found.heads);
+        return Err(format!("offsets are given again: heads of two starts of an epoch: {heads:?}"));
+    }
+    let reaches = found.damaged_through.iter().zip(&found.floors);
+    let mut reaches = reaches.map(|(through, floor)| *through.max(&floor.saturating_sub(1)));
+    if before.damaged_through.iter().any(|before| reaches.next() < Some(*before)) {
+        let ends = (&before.damaged_through, &found.damaged_through);
+        return Err(format!("a loss is forgotten: ends of losses of two starts: {ends:?}"));
+    }
+    Ok(())
 }
