@@ -177,83 +177,12 @@ impl Edge {
 
     pub fn receive(&mut self, letter: ToEdge, model: &Model) {
         match letter {
-            ToEdge::Granted(Grant {
-                subscription: asked,
-                index,
-                generation,
-                position,
-                replaying,
-                gap,
-                retained,
-                partition,
-                ..
-            }) => {
-                let through = position.offset;
-                let subscription =
-                    self.subscriptions.iter_mut().find(|s| s.key == asked.index).unwrap();
-                let known = self.indexes.entry(index).or_insert_with(|| Known {
-                    topic: subscription.topic.into(),
-                    partition,
-                    generation,
-                    announced: false,
-                });
-                assert_eq!(
-                    (known.topic.as_str(), known.partition),
-                    (subscription.topic, partition)
-                );
-                assert!(known.generation <= generation);
-                known.generation = generation;
-                if let Some(retained) = &retained {
-                    // A stream that lags may still bring it.
-                    subscription.known = RecordView::parse(retained).unwrap().offset();
-                    assert!(subscription.known <= through);
-                }
-                // Nothing may lie between the asked position, the gap and `through`.
-                if let Some(gap) = gap {
-                    assert!(gap.to <= through);
-                    let foreign =
-                        matches!(gap.reason, GapReason::UnknownEpoch | GapReason::BeyondHead);
-                    assert_eq!(gap.from, if foreign { 0 } else { subscription.through });
-                    subscription.through = gap.to;
-                } else if subscription.through == 0 || retained.is_some() {
-                    subscription.through = through; // a start without a position begins there
-                }
-                subscription.index = index;
-                subscription.settle(through, model);
-                subscription.state = if replaying { State::Replaying } else { State::Live };
-                if replaying {
-                    Edge::read(&mut self.requests, subscription);
-                }
-            }
+            ToEdge::Granted(grant) => self.granted(grant, model),
             ToEdge::Refused { subscription, code } => {
                 assert!(matches!(code, Code::TopicsFull | Code::LogUnavailable));
                 self.end(subscription.index);
             }
-            ToEdge::Page(Page { subscription, gap, skipped, records, through, caught_up }) => {
-                assert_eq!(skipped, None, "nobody asked to have anything left out");
-                let Some(subscription) =
-                    self.subscriptions.iter_mut().find(|s| s.key == subscription.index)
-                else {
-                    return;
-                };
-                if subscription.state == State::Live {
-                    return; // the page of a question from before a gap of the stream
-                }
-                if let Some(gap) = gap {
-                    assert!(gap.from >= subscription.through && gap.to > gap.from, "{gap:?}");
-                    subscription.settle(gap.from, model);
-                    subscription.through = gap.to;
-                }
-                for record in &records {
-                    subscription.take(record, model);
-                }
-                subscription.settle(through, model);
-                if caught_up {
-                    subscription.state = State::Live
-                } else {
-                    Edge::read(&mut self.requests, subscription)
-                }
-            }
+            ToEdge::Page(page) => self.page(page, model),
             ToEdge::Announce { index, partition, topic } => {
                 let topic = text(&topic);
                 let known = self.indexes.entry(index).or_insert_with(|| Known {
@@ -295,6 +224,69 @@ impl Edge {
             | ToEdge::FilterPage(..)
             | ToEdge::Described(..)
             | ToEdge::Positions { .. } => panic!("nobody asked"),
+        }
+    }
+
+    fn granted(&mut self, grant: Grant, model: &Model) {
+        let Grant { subscription: asked, index, generation, position, .. } = grant;
+        let Grant { replaying, gap, retained, partition, .. } = grant;
+        let through = position.offset;
+        let subscription = self.subscriptions.iter_mut().find(|s| s.key == asked.index).unwrap();
+        let known = self.indexes.entry(index).or_insert_with(|| Known {
+            topic: subscription.topic.into(),
+            partition,
+            generation,
+            announced: false,
+        });
+        assert_eq!((known.topic.as_str(), known.partition), (subscription.topic, partition));
+        assert!(known.generation <= generation);
+        known.generation = generation;
+        if let Some(retained) = &retained {
+            // A stream that lags may still bring it.
+            subscription.known = RecordView::parse(retained).unwrap().offset();
+            assert!(subscription.known <= through);
+        }
+        // Nothing may lie between the asked position, the gap and `through`.
+        if let Some(gap) = gap {
+            assert!(gap.to <= through);
+            let foreign = matches!(gap.reason, GapReason::UnknownEpoch | GapReason::BeyondHead);
+            assert_eq!(gap.from, if foreign { 0 } else { subscription.through });
+            subscription.through = gap.to;
+        } else if subscription.through == 0 || retained.is_some() {
+            subscription.through = through; // a start without a position begins there
+        }
+        subscription.index = index;
+        subscription.settle(through, model);
+        subscription.state = if replaying { State::Replaying } else { State::Live };
+        if replaying {
+            Edge::read(&mut self.requests, subscription);
+        }
+    }
+
+    fn page(&mut self, page: Page, model: &Model) {
+        let Page { subscription, gap, skipped, records, through, caught_up } = page;
+        assert_eq!(skipped, None, "nobody asked to have anything left out");
+        let Some(subscription) =
+            self.subscriptions.iter_mut().find(|s| s.key == subscription.index)
+        else {
+            return;
+        };
+        if subscription.state == State::Live {
+            return; // the page of a question from before a gap of the stream
+        }
+        if let Some(gap) = gap {
+            assert!(gap.from >= subscription.through && gap.to > gap.from, "{gap:?}");
+            subscription.settle(gap.from, model);
+            subscription.through = gap.to;
+        }
+        for record in &records {
+            subscription.take(record, model);
+        }
+        subscription.settle(through, model);
+        if caught_up {
+            subscription.state = State::Live
+        } else {
+            Edge::read(&mut self.requests, subscription)
         }
     }
 

@@ -8,8 +8,8 @@ use wire::http::event_stream::{EventStreamDecoder, Item};
 use wire::http::response::Response;
 use wire::http::{BodyDecoder, BodyFraming, BodyPart, HeadLimits, HeadScan};
 use wire::native::{
-    Attributes, CloseCode as NativeClose, ErrorCode, ErrorFrame, Gap, HistoryPage, List,
-    NamedMessage, Reference, Retained, ServerFrame, Subscribed, SubscribedTo, Welcome,
+    Attributes, CloseCode as NativeClose, ErrorCode, ErrorFrame, Gap, HistoryPage, List, Message,
+    NamedMessage, Reference, Retained, ServerFrame, Skipped, Subscribed, SubscribedTo, Welcome,
 };
 use wire::websocket::deflate::Inflater;
 use wire::websocket::frame::Role;
@@ -280,41 +280,7 @@ impl Client {
 
     fn native(&mut self, frame: &ServerFrame<'_>) {
         let text = match frame {
-            ServerFrame::Message(message) => {
-                let alias = self.aliases.get_mut(&message.alias).expect("an alias that was named");
-                let (offset, prev) = (message.offset, message.prev);
-                let verdict = if offset <= alias.through {
-                    " AGAIN"
-                } else if prev > alias.through {
-                    " LOST"
-                } else {
-                    ""
-                };
-                alias.through = alias.through.max(offset);
-                let subscription = alias.subscription;
-                let line = format!(
-                    "message {subscription} {offset}<{prev}{}{verdict} {}{}",
-                    mark(message.retained),
-                    payload(message.payload),
-                    attributes(&message.attributes)
-                );
-                return match &mut self.run {
-                    Some(run) if run.subscription == subscription && verdict.is_empty() => {
-                        run.lines.push(line);
-                        run.last = offset;
-                    }
-                    _ if verdict.is_empty() => {
-                        self.end_run();
-                        self.run = Some(Run {
-                            lines: vec![line],
-                            subscription,
-                            first: offset,
-                            last: offset,
-                        });
-                    }
-                    _ => self.say(line),
-                };
-            }
+            ServerFrame::Message(message) => return self.message(message),
             ServerFrame::NamedMessage(message) => {
                 let subscription = message.subscription;
                 let verdict = self.named(message);
@@ -330,23 +296,7 @@ impl Client {
                 )
             }
             ServerFrame::Welcome(welcome) => welcome_text(welcome),
-            ServerFrame::Subscribed(subscribed) => {
-                let number = subscribed.subscription;
-                match subscribed.topic() {
-                    None => self.subscribed_to_filter(subscribed),
-                    Some(plain) => {
-                        let replaying = if plain.beginning.replaying { " replaying" } else { "" };
-                        let continued = if plain.beginning.continued { " continued" } else { "" };
-                        let through = plain.beginning.through;
-                        let alias = Alias { subscription: number, through: through.offset };
-                        self.aliases.insert(plain.alias, alias);
-                        let (epoch, offset) = (through.epoch, through.offset);
-                        format!(
-                            "subscribed {number} through {epoch}:{offset}{continued}{replaying}"
-                        )
-                    }
-                }
-            }
+            ServerFrame::Subscribed(subscribed) => self.subscribed(subscribed),
             ServerFrame::Unsubscribed(frame) => {
                 self.filters.remove(&frame.subscription);
                 format!("unsubscribed {} {}", frame.subscription, frame.code)
@@ -365,28 +315,7 @@ impl Client {
                 }
             }
             ServerFrame::Gap(gap) => self.gap(gap),
-            ServerFrame::Skipped(skipped) => {
-                let (from, through) = (skipped.from, skipped.through);
-                let whose = match skipped.partition {
-                    Some(partition) => format!(" partition {}", partition.partition),
-                    // Records that the client has not settled before must not be skipped in
-                    // silence.
-                    None => {
-                        if self.through(skipped.subscription) < from {
-                            " LOST".into()
-                        } else {
-                            String::new()
-                        }
-                    }
-                };
-                if skipped.partition.is_none() {
-                    self.settle(skipped.subscription, through, false);
-                }
-                format!(
-                    "skipped {}{whose} {from}..{through} {:?}",
-                    skipped.subscription, skipped.reason
-                )
-            }
+            ServerFrame::Skipped(skipped) => self.skipped(skipped),
             ServerFrame::Published(published) => format!(
                 "published {} {}:{}{}",
                 published.request,
@@ -417,7 +346,67 @@ impl Client {
         self.say(text);
     }
 
-    /// Up to where the subscription is settled.
+    fn subscribed(&mut self, subscribed: &Subscribed<'_>) -> String {
+        let Some(plain) = subscribed.topic() else {
+            return self.subscribed_to_filter(subscribed);
+        };
+        let number = subscribed.subscription;
+        let replaying = if plain.beginning.replaying { " replaying" } else { "" };
+        let continued = if plain.beginning.continued { " continued" } else { "" };
+        let through = plain.beginning.through;
+        self.aliases.insert(plain.alias, Alias { subscription: number, through: through.offset });
+        let (epoch, offset) = (through.epoch, through.offset);
+        format!("subscribed {number} through {epoch}:{offset}{continued}{replaying}")
+    }
+
+    /// Checks a message of a topic, and adds it to the run of messages in order.
+    fn message(&mut self, message: &Message<'_>) {
+        let alias = self.aliases.get_mut(&message.alias).expect("an alias that was named");
+        let (offset, prev) = (message.offset, message.prev);
+        let verdict = if offset <= alias.through {
+            " AGAIN"
+        } else if prev > alias.through {
+            " LOST"
+        } else {
+            ""
+        };
+        alias.through = alias.through.max(offset);
+        let subscription = alias.subscription;
+        let line = format!(
+            "message {subscription} {offset}<{prev}{}{verdict} {}{}",
+            mark(message.retained),
+            payload(message.payload),
+            attributes(&message.attributes)
+        );
+        match &mut self.run {
+            Some(run) if run.subscription == subscription && verdict.is_empty() => {
+                run.lines.push(line);
+                run.last = offset;
+            }
+            _ if verdict.is_empty() => {
+                self.end_run();
+                self.run =
+                    Some(Run { lines: vec![line], subscription, first: offset, last: offset });
+            }
+            _ => self.say(line),
+        }
+    }
+
+    fn skipped(&mut self, skipped: &Skipped) -> String {
+        let (number, from, through) = (skipped.subscription, skipped.from, skipped.through);
+        let whose = match skipped.partition {
+            Some(partition) => format!(" partition {}", partition.partition),
+            // Records that the client has not settled before must not be skipped in silence.
+            None if self.through(number) < from => " LOST".into(),
+            None => String::new(),
+        };
+        if skipped.partition.is_none() {
+            self.settle(number, through, false);
+        }
+        format!("skipped {number}{whose} {from}..{through} {:?}", skipped.reason)
+    }
+
+    /// The offset up to which the subscription is settled.
     fn through(&self, subscription: u32) -> u64 {
         let of = |alias: &&Alias| alias.subscription == subscription;
         self.aliases.values().filter(of).map(|alias| alias.through).max().unwrap_or(0)

@@ -185,79 +185,7 @@ fn native(words: &[&str], command: &str, client: &mut Client) -> Vec<u8> {
             ..Hello::default()
         })),
         ["ticket", request] => masked(&ClientFrame::Ticket(number(request))),
-        ["subscribe", ..] => {
-            let items: Vec<(u32, SubscribeRequest<'_>, Vec<PartitionPosition>)> = command
-                .split_once(' ')
-                .unwrap()
-                .1
-                .split(',')
-                .map(|item| {
-                    let words: Vec<&str> = item.split_whitespace().collect();
-                    let mut request = SubscribeRequest::new(words[1], Start::Live);
-                    let mut each = Vec::new();
-                    let mut how = &words[2..];
-                    while !how.is_empty() {
-                        let used = match how {
-                            ["live", ..] => 1,
-                            ["snapshot", ..] => {
-                                request.start = Start::Snapshot;
-                                1
-                            }
-                            ["fail-on-gap", ..] => {
-                                request.fail_on_gap = true;
-                                1
-                            }
-                            ["since", at, ..] => {
-                                request.start = Start::Since(position(at));
-                                2
-                            }
-                            ["last", count, ..] => {
-                                request.start = Start::Last(number(count));
-                                2
-                            }
-                            ["policy", policy, ..] => {
-                                request.policy = match *policy {
-                                    "replay" => Some(Policy::Replay),
-                                    "conflate" => Some(Policy::Conflate),
-                                    "drop" => Some(Policy::Drop),
-                                    "disconnect" => Some(Policy::Disconnect),
-                                    _ => panic!("{command}"),
-                                };
-                                2
-                            }
-                            ["each", partition, at, ..] => {
-                                each.push(PartitionPosition {
-                                    partition: number(partition),
-                                    position: position(at),
-                                });
-                                3
-                            }
-                            ["credit", messages, ..] => {
-                                request.replay_credit = Some(number(messages));
-                                2
-                            }
-                            _ => panic!("{command}"),
-                        };
-                        how = &how[used..];
-                    }
-                    if words[1].contains(['+', '#']) {
-                        client.asked_for(number(words[0]), words[1]);
-                    }
-                    (number(words[0]), request, each)
-                })
-                .collect();
-            let items: Vec<SubscribeItem<'_>> = items
-                .iter()
-                .map(|(number, request, each)| {
-                    let mut request = *request;
-                    if !each.is_empty() {
-                        request.start = Start::SinceEach(each.as_slice().into());
-                    }
-                    SubscribeItem::new(*number, request)
-                })
-                .collect();
-            masked(&ClientFrame::Subscribe(Subscribe { items: List::from(&items[..]) }))
-        }
+        ["subscribe", ..] => bytes_of_subscribe(command, client),
         ["unsubscribe", subscriptions @ ..] => {
             let subscriptions: Vec<u32> = subscriptions.iter().map(|word| number(word)).collect();
             masked(&ClientFrame::Unsubscribe(Unsubscribe {
@@ -289,6 +217,89 @@ fn native(words: &[&str], command: &str, client: &mut Client) -> Vec<u8> {
         ["pong", token] => masked(&ClientFrame::Pong(token.parse().unwrap())),
         _ => panic!("no such command: {command}"),
     }
+}
+
+/// SUBSCRIBE with the items of a command: `subscribe 1 news since 7:3, 2 x/#`.
+fn bytes_of_subscribe(command: &str, client: &mut Client) -> Vec<u8> {
+    let items: Vec<(u32, SubscribeRequest<'_>, Vec<PartitionPosition>)> = command
+        .split_once(' ')
+        .unwrap()
+        .1
+        .split(',')
+        .map(|item| {
+            let words: Vec<&str> = item.split_whitespace().collect();
+            let number = words[0].parse().unwrap();
+            if words[1].contains(['+', '#']) {
+                client.asked_for(number, words[1]);
+            }
+            let (request, each) = subscribe_request(words[1], &words[2..]);
+            (number, request, each)
+        })
+        .collect();
+    let items: Vec<SubscribeItem<'_>> = items
+        .iter()
+        .map(|(number, request, each)| {
+            let mut request = *request;
+            if !each.is_empty() {
+                request.start = Start::SinceEach(each.as_slice().into());
+            }
+            SubscribeItem::new(*number, request)
+        })
+        .collect();
+    masked(&ClientFrame::Subscribe(Subscribe { items: List::from(&items[..]) }))
+}
+
+/// One item's request, and the positions of its partitions.
+fn subscribe_request<'a>(
+    filter: &'a str,
+    mut how: &[&str],
+) -> (SubscribeRequest<'a>, Vec<PartitionPosition>) {
+    let number = |word: &str| word.parse::<u32>().unwrap();
+    let mut request = SubscribeRequest::new(filter, Start::Live);
+    let mut each = Vec::new();
+    while !how.is_empty() {
+        let used = match how {
+            ["live", ..] => 1,
+            ["snapshot", ..] => {
+                request.start = Start::Snapshot;
+                1
+            }
+            ["fail-on-gap", ..] => {
+                request.fail_on_gap = true;
+                1
+            }
+            ["since", at, ..] => {
+                request.start = Start::Since(position_of(at));
+                2
+            }
+            ["last", count, ..] => {
+                request.start = Start::Last(number(count));
+                2
+            }
+            ["policy", policy, ..] => {
+                request.policy = match *policy {
+                    "replay" => Some(Policy::Replay),
+                    "conflate" => Some(Policy::Conflate),
+                    "drop" => Some(Policy::Drop),
+                    "disconnect" => Some(Policy::Disconnect),
+                    _ => panic!("no such policy: {policy}"),
+                };
+                2
+            }
+            ["each", partition, at, ..] => {
+                let (partition, position) = (number(partition), position_of(at));
+                each.push(PartitionPosition { partition, position });
+                3
+            }
+            ["credit", messages, ..] => {
+                request.replay_credit = Some(number(messages));
+                2
+            }
+            _ => panic!("no such option: {how:?}"),
+        };
+        how = &how[used..];
+    }
+    (request, each)
 }
 
 fn bytes_of_publish(request: u32, topic: &str, payload: &[u8], how: &[&str]) -> Vec<u8> {

@@ -208,20 +208,7 @@ impl<'a> World<'a> {
     fn command(&mut self, line: &str, said: &mut Vec<String>) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
-            ["time", step] => {
-                let step = step.trim_start_matches('+');
-                let mut left_ms = match step.strip_suffix("ms") {
-                    Some(ms) => ms.parse().unwrap(),
-                    None => step.trim_end_matches('s').parse::<u64>().unwrap() * 1_000,
-                };
-                while left_ms > 0 {
-                    let step_ms = left_ms.min(1_000);
-                    left_ms -= step_ms;
-                    self.now.monotonic_ms += step_ms;
-                    self.now.unix_ms += step_ms;
-                    self.settle();
-                }
-            }
+            ["time", step] => self.pass(step),
             ["counters", value] => {
                 for shard in &mut self.shards {
                     shard.edge.begin_counters_at(value.parse().unwrap());
@@ -274,6 +261,22 @@ impl<'a> World<'a> {
                 }
             }
             _ => panic!("no such command: {line}"),
+        }
+    }
+
+    /// Lets time pass, second by second: `+60s`, `+10ms`.
+    fn pass(&mut self, step: &str) {
+        let step = step.trim_start_matches('+');
+        let mut left_ms = match step.strip_suffix("ms") {
+            Some(ms) => ms.parse().unwrap(),
+            None => step.trim_end_matches('s').parse::<u64>().unwrap() * 1_000,
+        };
+        while left_ms > 0 {
+            let step_ms = left_ms.min(1_000);
+            left_ms -= step_ms;
+            self.now.monotonic_ms += step_ms;
+            self.now.unix_ms += step_ms;
+            self.settle();
         }
     }
 

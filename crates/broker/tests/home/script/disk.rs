@@ -209,65 +209,87 @@ impl TestDisk {
                 }
             }
             DiskQuery::Start { topic, through, count, not_before_ms, after } => {
-                let (records, _) = self.topic(partition, &topic, 0..=through);
-                let young = |record: &&Slice| view(record).time_ms() >= not_before_ms;
-                let served: Vec<&Slice> =
-                    records.iter().rev().take(count as usize).take_while(young).collect();
-                let oldest = served.last().map(|record| view(record).offset());
-                let first = served.iter().rev().find(|record| view(record).offset() > after);
-                let prev = first.map(|record| view(record).prev());
-                let is_limited = served.len() == count as usize || served.len() < records.len();
-                let begin = oldest.map_or(after, |oldest| after.max(oldest - 1));
-                let missed_after = if is_limited { begin } else { after };
-                let missed_through = prev.unwrap_or(through);
-                let missed = missed_after + 1..=missed_through;
-                DiskAnswer::Start {
-                    oldest,
-                    prev,
-                    count: served.len() as u32,
-                    damaged: self.topic(partition, &topic, missed).1,
-                }
+                self.start(partition, &topic, (through, after), (count, not_before_ms))
             }
             DiskQuery::Scan { filters, after, through, limits, .. } => {
-                let is_wanted = |name: &str| {
-                    let filters = filters.iter().map(text);
-                    let mut filters = filters.map(|filter| filter.to_string());
-                    filters.any(|filter| Filter::parse(&filter).unwrap().matches(name))
-                };
-                // Damage and whole records are never on one page.
-                let is_lost = |offset: &u64| {
-                    let place = (partition, *offset);
-                    self.damaged.contains(&place) || self.holes.contains(&place)
-                };
-                let mut lost = (after + 1..=through).filter(is_lost);
-                let first_lost = lost.next();
-                if first_lost == Some(after + 1) {
-                    let whole = (after + 1..=through).find(|offset| !is_lost(offset));
-                    return DiskAnswer::Scan {
-                        floor: self.floor(partition),
-                        records: Vec::new(),
-                        through: whole.map_or(through, |whole| whole - 1),
-                        damaged: true,
-                    };
-                }
-                let end = first_lost.map_or(through, |lost| lost - 1);
-                let all = self
-                    .records_of(partition)
-                    .filter(|(offset, stored)| *offset > after && is_wanted(&stored.0));
-                let whole: Vec<_> = all.take_while(|(offset, _)| *offset <= end).collect();
-                let count = whole.len();
-                let records: Vec<(Slice, Slice)> = whole
-                    .into_iter()
-                    .take(limits.records_max as usize)
-                    .map(|(_, (name, record))| (Slice::copy_of(name.as_bytes()), record.clone()))
-                    .collect();
-                let through = match records.last() {
-                    Some((_, last)) if records.len() < count => view(last).offset(),
-                    _ => end,
-                };
-                DiskAnswer::Scan { floor: self.floor(partition), damaged: false, records, through }
+                self.scan(partition, &filters, (after, through), limits)
             }
         }
+    }
+
+    /// The beginning of the newest `count` records, and of a replay after `after`.
+    fn start(
+        &self,
+        partition: PartitionId,
+        topic: &Slice,
+        (through, after): (u64, u64),
+        (count, not_before_ms): (u32, u64),
+    ) -> DiskAnswer {
+        let (records, _) = self.topic(partition, topic, 0..=through);
+        let young = |record: &&Slice| view(record).time_ms() >= not_before_ms;
+        let served: Vec<&Slice> =
+            records.iter().rev().take(count as usize).take_while(young).collect();
+        let oldest = served.last().map(|record| view(record).offset());
+        let first = served.iter().rev().find(|record| view(record).offset() > after);
+        let prev = first.map(|record| view(record).prev());
+        let is_limited = served.len() == count as usize || served.len() < records.len();
+        let begin = oldest.map_or(after, |oldest| after.max(oldest - 1));
+        let missed_after = if is_limited { begin } else { after };
+        let missed_through = prev.unwrap_or(through);
+        let missed = missed_after + 1..=missed_through;
+        DiskAnswer::Start {
+            oldest,
+            prev,
+            count: served.len() as u32,
+            damaged: self.topic(partition, topic, missed).1,
+        }
+    }
+
+    /// The records after `after` that the filters cover.
+    fn scan(
+        &self,
+        partition: PartitionId,
+        filters: &[Slice],
+        (after, through): (u64, u64),
+        limits: PageLimits,
+    ) -> DiskAnswer {
+        let is_wanted = |name: &str| {
+            let filters = filters.iter().map(text);
+            let mut filters = filters.map(|filter| filter.to_string());
+            filters.any(|filter| Filter::parse(&filter).unwrap().matches(name))
+        };
+        // Damage and whole records are never on one page.
+        let is_lost = |offset: &u64| {
+            let place = (partition, *offset);
+            self.damaged.contains(&place) || self.holes.contains(&place)
+        };
+        let mut lost = (after + 1..=through).filter(is_lost);
+        let first_lost = lost.next();
+        if first_lost == Some(after + 1) {
+            let whole = (after + 1..=through).find(|offset| !is_lost(offset));
+            return DiskAnswer::Scan {
+                floor: self.floor(partition),
+                records: Vec::new(),
+                through: whole.map_or(through, |whole| whole - 1),
+                damaged: true,
+            };
+        }
+        let end = first_lost.map_or(through, |lost| lost - 1);
+        let all = self
+            .records_of(partition)
+            .filter(|(offset, stored)| *offset > after && is_wanted(&stored.0));
+        let whole: Vec<_> = all.take_while(|(offset, _)| *offset <= end).collect();
+        let count = whole.len();
+        let records: Vec<(Slice, Slice)> = whole
+            .into_iter()
+            .take(limits.records_max as usize)
+            .map(|(_, (name, record))| (Slice::copy_of(name.as_bytes()), record.clone()))
+            .collect();
+        let through = match records.last() {
+            Some((_, last)) if records.len() < count => view(last).offset(),
+            _ => end,
+        };
+        DiskAnswer::Scan { floor: self.floor(partition), damaged: false, records, through }
     }
 }
 

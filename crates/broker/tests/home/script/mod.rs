@@ -6,7 +6,7 @@ mod text;
 use crate::support::{START, START_MS, Setup};
 use crate::transcript;
 use broker::disk::{DiskLetter, DiskRequest};
-use broker::home::{Home, HomeOutputs, Settled};
+use broker::home::{Home, HomeOutputs, HomeStatistics, Settled};
 use broker::mail::*;
 use broker::now::Now;
 use broker::position::Position;
@@ -149,33 +149,17 @@ impl World {
         let request = match *words {
             ["sub", _, key, topic, ref start @ ..] => {
                 let (rule, partition) = self.settings.locate(topic);
-                let start = match start {
-                    ["live"] => Start::Live,
-                    ["since", position] => Start::Since(position.parse().unwrap()),
-                    ["last", count] => Start::Last(number(count)),
-                    ["snapshot"] => Start::Snapshot,
-                    _ => panic!("{words:?}"),
-                };
-                let topic = slice(topic);
                 ToHome::Subscribe(Subscribe {
                     partition,
                     rule,
-                    topic,
+                    topic: slice(topic),
                     subscription: subscription(key),
-                    start,
+                    start: start_of(start),
                 })
             }
             ["pub", topic, payload, ref how @ ..] => {
                 let (rule, partition) = self.settings.locate(topic);
-                let payload = match payload {
-                    "empty" => Slice::empty(),
-                    _ if payload.starts_with("x*") => {
-                        slice(&"x".repeat(payload[2..].parse().unwrap()))
-                    }
-                    _ => slice(payload),
-                };
-                let topic = slice(topic);
-                let publication = publication(topic, payload, how);
+                let publication = publication(slice(topic), payload_of(payload), how);
                 let reply = if how.contains(&"refusals") {
                     Some(Reply { request: Reply::REFUSALS_ONLY, ..reply })
                 } else {
@@ -281,22 +265,8 @@ impl World {
                 self.home.set_log_available(0, false);
                 None
             }
-            ["counted"] => {
-                let s = self.home.statistics();
-                let (records, segments) = (s.evicted_records, s.evicted_segments);
-                Some(format!(
-                    "lagged {} stream-gaps {} stalled {} evicted {records} in {segments} forgotten {} histories {}",
-                    s.lagged, s.stream_gaps, s.logs_stalled, s.forgotten, s.histories_read
-                ))
-            }
-            ["waiting"] => {
-                let s = self.home.statistics();
-                let (staged, disk, pages) = (s.staged, s.disk_reads_waiting, s.pages_waiting);
-                let (no_log, uncached) = (s.logs_unavailable, s.uncached);
-                Some(format!(
-                    "staged {staged} disk {disk} pages {pages} unavailable {no_log} uncached {uncached}"
-                ))
-            }
+            ["counted"] => Some(counted(&self.home.statistics())),
+            ["waiting"] => Some(waiting(&self.home.statistics())),
             _ => panic!("no such command: {words:?}"),
         }
     }
@@ -366,6 +336,38 @@ impl World {
 
 fn slice(text: &str) -> Slice {
     Slice::copy_of(text.as_bytes())
+}
+
+fn start_of(words: &[&str]) -> Start {
+    match words {
+        ["live"] => Start::Live,
+        ["since", position] => Start::Since(position.parse().unwrap()),
+        ["last", count] => Start::Last(count.parse().unwrap()),
+        ["snapshot"] => Start::Snapshot,
+        _ => panic!("{words:?}"),
+    }
+}
+
+fn payload_of(word: &str) -> Slice {
+    match word.strip_prefix("x*") {
+        Some(count) => slice(&"x".repeat(count.parse().unwrap())),
+        None if word == "empty" => Slice::empty(),
+        None => slice(word),
+    }
+}
+
+fn counted(s: &HomeStatistics) -> String {
+    let (records, segments) = (s.evicted_records, s.evicted_segments);
+    format!(
+        "lagged {} stream-gaps {} stalled {} evicted {records} in {segments} forgotten {} histories {}",
+        s.lagged, s.stream_gaps, s.logs_stalled, s.forgotten, s.histories_read
+    )
+}
+
+fn waiting(s: &HomeStatistics) -> String {
+    let (staged, disk, pages) = (s.staged, s.disk_reads_waiting, s.pages_waiting);
+    let (no_log, uncached) = (s.logs_unavailable, s.uncached);
+    format!("staged {staged} disk {disk} pages {pages} unavailable {no_log} uncached {uncached}")
 }
 
 fn mode_of(words: &[&str]) -> ReadMode {

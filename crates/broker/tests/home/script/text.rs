@@ -31,29 +31,53 @@ fn flag(is: bool, name: &str) -> String {
     if is { format!(" {name}") } else { String::new() }
 }
 
+fn granted(grant: &Grant) -> String {
+    let Grant { subscription, index, generation, position, replaying, gap: lost, retained, .. } =
+        grant;
+    let Position { epoch, offset: through } = *position;
+    assert_eq!(epoch, EPOCH);
+    let retained = retained.as_ref().map_or(String::new(), |r| format!(" retained {}", record(r)));
+    let replaying = if *replaying { "replaying" } else { "live" };
+    let lost = gap(lost);
+    format!(
+        "granted s{} i{index} g{generation} {replaying} through {through}{lost}{retained}",
+        subscription.index
+    )
+}
+
+fn page(page: &Page) -> String {
+    let skipped = page.skipped.map_or(String::new(), |to| format!(" skipped through {to}"));
+    format!(
+        "page s{}{}{skipped} {} through {}{}",
+        page.subscription.index,
+        gap(&page.gap),
+        records(&page.records),
+        page.through,
+        flag(page.caught_up, "caught-up")
+    )
+}
+
+fn filter_page(page: &FilterPage) -> String {
+    let FilterPage { subscription, partition, after, records, skipped, through, .. } = page;
+    let skip = |skip: &Skip| format!(" skipped {}..{}", skip.from, skip.through);
+    let skipped: String = skipped.iter().map(skip).collect();
+    let named = |(name, message): &(Slice, Slice)| {
+        let name = std::str::from_utf8(name).unwrap();
+        format!("{name} {}", record(message))
+    };
+    let records: Vec<String> = records.iter().map(named).collect();
+    format!(
+        "page s{} p{partition} after {after}{} [{}]{skipped} through {through}{}",
+        subscription.index,
+        gap(&page.gap),
+        records.join(", "),
+        flag(page.caught_up, "caught-up")
+    )
+}
+
 pub fn text_of(letter: &ToEdge) -> String {
     match letter {
-        ToEdge::Granted(Grant {
-            subscription,
-            index,
-            generation,
-            position,
-            replaying,
-            gap: lost,
-            retained,
-            ..
-        }) => {
-            let Position { epoch, offset: through } = *position;
-            assert_eq!(epoch, EPOCH);
-            let retained =
-                retained.as_ref().map_or(String::new(), |r| format!(" retained {}", record(r)));
-            let replaying = if *replaying { "replaying" } else { "live" };
-            let lost = gap(lost);
-            format!(
-                "granted s{} i{index} g{generation} {replaying} through {through}{lost}{retained}",
-                subscription.index
-            )
-        }
+        ToEdge::Granted(grant) => granted(grant),
         ToEdge::Refused { subscription, code } => {
             format!("refused s{} {code:?}", subscription.index)
         }
@@ -64,31 +88,7 @@ pub fn text_of(letter: &ToEdge) -> String {
             };
             format!("filter s{}{result}", subscription.index)
         }
-        ToEdge::FilterPage(FilterPage {
-            subscription,
-            partition,
-            after,
-            gap: lost,
-            records: page,
-            skipped,
-            through,
-            caught_up,
-        }) => {
-            let skip = |skip: &Skip| format!(" skipped {}..{}", skip.from, skip.through);
-            let skipped: String = skipped.iter().map(skip).collect();
-            let named = |(name, message): &(Slice, Slice)| {
-                let name = std::str::from_utf8(name).unwrap();
-                format!("{name} {}", record(message))
-            };
-            let page: Vec<String> = page.iter().map(named).collect();
-            format!(
-                "page s{} p{partition} after {after}{} [{}]{skipped} through {through}{}",
-                subscription.index,
-                gap(lost),
-                page.join(", "),
-                flag(*caught_up, "caught-up")
-            )
-        }
+        ToEdge::FilterPage(page) => filter_page(page),
         ToEdge::Announce { index, topic, .. } => {
             format!("announce i{index} {}", std::str::from_utf8(topic).unwrap())
         }
@@ -96,23 +96,7 @@ pub fn text_of(letter: &ToEdge) -> String {
             format!("message i{index} {}", record(message))
         }
         ToEdge::Released { index } => format!("released i{index}"),
-        ToEdge::Page(Page {
-            subscription,
-            gap: lost,
-            skipped,
-            records: page,
-            through,
-            caught_up,
-        }) => {
-            format!(
-                "page s{}{}{} {} through {through}{}",
-                subscription.index,
-                gap(lost),
-                skipped.map_or(String::new(), |through| format!(" skipped through {through}")),
-                records(page),
-                flag(*caught_up, "caught-up")
-            )
-        }
+        ToEdge::Page(it) => page(it),
         ToEdge::Described(Description { names, positions, .. }) => {
             format!("described {:?} {positions:?}", String::from_utf8_lossy(names))
         }
