@@ -155,7 +155,7 @@ fn check_last_batch(batches: &[&[u64]], of_b: &[u64], expected: &[(&[u64], bool)
         let indexes = names.iter().filter(|name| end == "erase" && name.ends_with(".idx"));
         indexes.for_each(|name| assert!(disk.erase(name)));
     }
-    // The log goes on behind the losses.
+    // The next message gets an offset behind the losses.
     let mut store = open(&disk, 13);
     let next = store.heads()[0] + 1;
     store.append(&[Append { partition: 0, topic: b"t", record: &record(next) }], 1).unwrap();

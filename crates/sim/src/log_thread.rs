@@ -568,8 +568,8 @@ impl LogThread {
     }
 }
 
-/// Checks that a start of the same epoch knows the offsets and losses of the start before it, unless
-/// retention has dropped them.
+/// Checks that a start of the same epoch knows the offsets and losses of the start before it,
+/// unless retention has dropped them.
 fn forgets_nothing(before: &Recovered, found: &Recovered) -> Result<(), String> {
     if found.heads.iter().zip(&before.heads).any(|(now, before)| now < before) {
         let heads = (&before.heads, &found.heads);
