@@ -11,7 +11,7 @@
 //! out uncompressed beyond it; inflated input counts against its connection's own share of the
 //! turn.
 
-use crate::edge::outbox::Place;
+use crate::edge::outbox::FrameNumber;
 use wire::websocket::deflate::{Deflater, Inflater, WINDOW_BITS_MAX, WINDOW_BITS_MIN};
 use wire::websocket::message::Event;
 
@@ -31,7 +31,7 @@ pub(crate) struct Compression {
 /// A compressed frame in the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Packed {
-    pub place: Place,
+    pub place: FrameNumber,
     /// The smallest window, in bits, of a client that can inflate it.
     window_bits_min: u8,
 }
@@ -41,7 +41,7 @@ impl Packed {
     pub const USELESS: Packed = Packed { place: 0, window_bits_min: u8::MAX };
 
     /// The frame of a message with this length.
-    pub fn new(place: Place, plain_bytes: usize) -> Packed {
+    pub fn new(place: FrameNumber, plain_bytes: usize) -> Packed {
         Packed { place, window_bits_min: window_bits_min(plain_bytes) }
     }
 

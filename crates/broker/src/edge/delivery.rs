@@ -1,7 +1,7 @@
 //! One message on its way to the subscribers of this edge, and what it has been encoded to so far.
 
 use super::compression::Packed;
-use super::outbox::{Origin, Place};
+use super::outbox::{FrameNumber, Origin};
 use crate::ids::TopicIndex;
 use crate::mail::HomeId;
 use log::RecordView;
@@ -17,10 +17,10 @@ pub(crate) struct Delivery<'a> {
     pub is_answer: bool,
     /// It is read from the log for one subscription, not for all.
     pub is_private: bool,
-    pub native: Option<Place>,
+    pub native: Option<FrameNumber>,
     /// The native frame, compressed; `None`: no client has needed it so far.
     pub packed: Option<Packed>,
-    pub raw: Option<Place>,
+    pub raw: Option<FrameNumber>,
 }
 
 impl<'a> Delivery<'a> {

@@ -23,7 +23,7 @@ pub(crate) struct Slot {
     /// Seconds of silence after which a ping is due; 0: none.
     pub ping_interval_s: u16,
     /// Frames that wait for the socket, by their sequence numbers in the ring.
-    pub places: List,
+    pub frames: List,
     /// Bytes that wait before these, owned because the ring could not keep them.
     pub owned: u32,
     /// Unfinished input.
@@ -52,7 +52,7 @@ impl Slot {
         end: 0,
         flags: 0,
         ping_interval_s: 0,
-        places: List::new(),
+        frames: List::new(),
         owned: NONE,
         input: NONE,
         state: NONE,

@@ -9,7 +9,7 @@ use crate::attributes::{append_attributes, retained};
 use crate::edge::Edge;
 use crate::edge::compression::Packed;
 use crate::edge::delivery::Delivery;
-use crate::edge::outbox::{BODY_COPY_MAX, Origin, Place};
+use crate::edge::outbox::{BODY_COPY_MAX, FrameNumber, Origin};
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::HomeId;
 use crate::notice::{Encoded, Settles};
@@ -149,7 +149,7 @@ impl Edge {
         self.push_place(index, place);
     }
 
-    fn native_place(&mut self, delivery: &mut Delivery<'_>) -> Place {
+    fn native_place(&mut self, delivery: &mut Delivery<'_>) -> FrameNumber {
         match delivery.native.filter(|&place| self.outboxes.holds(place)) {
             Some(place) => place,
             None => *delivery.native.insert(self.enter_native(delivery)),
@@ -157,7 +157,11 @@ impl Edge {
     }
 
     /// The compressed frame, for a client with this window; `None`: it gets the other one.
-    fn packed_place(&mut self, window_bits: u8, delivery: &mut Delivery<'_>) -> Option<Place> {
+    fn packed_place(
+        &mut self,
+        window_bits: u8,
+        delivery: &mut Delivery<'_>,
+    ) -> Option<FrameNumber> {
         if let Some(packed) = delivery.packed {
             if !packed.fits(window_bits) {
                 return None;
@@ -187,7 +191,7 @@ impl Edge {
         packed
     }
 
-    fn enter_native(&mut self, delivery: &Delivery<'_>) -> Place {
+    fn enter_native(&mut self, delivery: &Delivery<'_>) -> FrameNumber {
         let (head, attributes) = self.native_head(delivery);
         let (record, view) = (delivery.record, &delivery.view);
         let place = self.enter_message(&head, &attributes, record, view, delivery.origin());
@@ -216,7 +220,7 @@ impl Edge {
         record: &Slice,
         view: &RecordView<'_>,
         origin: Origin,
-    ) -> Place {
+    ) -> FrameNumber {
         let payload = view.payload();
         let header = encode_header(
             true,
@@ -255,7 +259,7 @@ impl Edge {
         topic.0 * u32::from(self.settings.homes_count) + u32::from(home)
     }
 
-    fn enter_raw(&mut self, delivery: &Delivery<'_>) -> Place {
+    fn enter_raw(&mut self, delivery: &Delivery<'_>) -> FrameNumber {
         let mut event = std::mem::take(&mut self.work.scratch);
         event.clear();
         let partition = self.subscriptions.partition_of_topic(delivery.home, delivery.topic);

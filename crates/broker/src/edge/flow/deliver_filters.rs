@@ -9,7 +9,7 @@ use crate::attributes::retained;
 use crate::edge::Edge;
 use crate::edge::compression::Packed;
 use crate::edge::delivery::Delivery;
-use crate::edge::outbox::{Origin, Place};
+use crate::edge::outbox::{FrameNumber, Origin};
 use crate::edge::subscriptions::{MatchedIndex, Stage};
 use crate::ids::SubIndex;
 use crate::mail::PartitionId;
@@ -113,7 +113,7 @@ impl Edge {
         partition: PartitionId,
         delivery: &Delivery<'_>,
         origin: Origin,
-    ) -> (Option<Packed>, Option<Place>) {
+    ) -> (Option<Packed>, Option<FrameNumber>) {
         let window_bits_of = |edge: &Edge, subscription: SubIndex| {
             edge.window_bits(edge.subscriptions[subscription].connection)
         };
@@ -220,7 +220,7 @@ impl Edge {
         delivery: &Delivery<'_>,
         subscription: Option<u32>,
         origin: Origin,
-    ) -> Place {
+    ) -> FrameNumber {
         self.with_filter_head(topic, partition, delivery, subscription, &mut |edge, head| {
             // The attributes are in the head.
             edge.enter_message(head, &[], delivery.record, &delivery.view, origin)

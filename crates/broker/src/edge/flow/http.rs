@@ -414,7 +414,8 @@ impl Edge {
     pub(crate) fn answer_fault(&mut self, index: ConnIndex, answer: &Answer, fault: &Fault) {
         self.statistics.http_errors += 1;
         let status = fault.code.http_status();
-        let keep_alive = self.take_error(index, fault.code) && answer.keep_alive && !self.is_draining();
+        let keep_alive =
+            self.take_error(index, fault.code) && answer.keep_alive && !self.is_draining();
         let out = answer.problem(fault, keep_alive, self.settings.entitlement.is_some());
         self.finish_with(index, answer, status, keep_alive, out);
     }

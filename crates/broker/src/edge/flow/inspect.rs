@@ -158,7 +158,7 @@ impl Edge {
                 .then(|| self.connections.session_age_ms(index, self.now)),
             ping_interval_s: slot.ping_interval_s,
             subscriptions: slot.subscriptions_count,
-            outbox_len: slot.places.len() as u32,
+            outbox_len: slot.frames.len() as u32,
             // A blocked connection has at most `outbox_len_max` places, so this is bounded.
             outbox_bytes: self.outboxes.waiting_bytes(slot),
             is_lagging: slot.is(flag::LAGGING | flag::CATCHING_UP),

@@ -1,7 +1,7 @@
 //! Positions are asked of homes once a second, and told to filters in steps.
 
 use crate::edge::Edge;
-use crate::edge::outbox::{Origin, Place};
+use crate::edge::outbox::{FrameNumber, Origin};
 use crate::edge::subscriptions::{Next, Stage};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{HomeId, PartitionId, StreamPosition, ToHome};
@@ -21,7 +21,7 @@ struct Step {
     looked: usize,
     told: usize,
     bytes: usize,
-    shared: Option<(u32, Place, usize)>,
+    shared: Option<(u32, FrameNumber, usize)>,
 }
 
 impl Step {

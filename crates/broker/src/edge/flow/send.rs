@@ -5,7 +5,7 @@
 //! making room may take cursors back.
 
 use crate::edge::Edge;
-use crate::edge::outbox::{BODY_COPY_MAX, Origin, Place, Queued};
+use crate::edge::outbox::{BODY_COPY_MAX, FrameNumber, Origin, Queued};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::protocol::flag;
 use stdx::chunk::Slice;
@@ -40,14 +40,14 @@ impl Edge {
     }
 
     /// Puts a frame into the ring, after making room for it.
-    pub(crate) fn enter(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> Place {
+    pub(crate) fn enter(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> FrameNumber {
         let len = parts.iter().map(|part| part.len()).sum();
         self.make_room(len, body.len());
         self.outboxes.enter(parts, body, origin)
     }
 
     /// Puts bytes into the ring, beside it when they are many.
-    pub(crate) fn enter_bytes(&mut self, parts: &[&[u8]], origin: Origin) -> Place {
+    pub(crate) fn enter_bytes(&mut self, parts: &[&[u8]], origin: Origin) -> FrameNumber {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         if len > BODY_COPY_MAX {
             self.enter(&[], Slice::concatenation_of(parts), origin)
@@ -57,7 +57,7 @@ impl Edge {
     }
 
     /// Queues a frame of the ring for a connection.
-    pub(crate) fn push_place(&mut self, index: ConnIndex, place: Place) {
+    pub(crate) fn push_place(&mut self, index: ConnIndex, place: FrameNumber) {
         let len_max = self.settings.limits.outbox_len_max;
         if self.outboxes.push(&mut self.connections.slots, index, place, len_max) == Queued::TooLong
         {

@@ -6,7 +6,7 @@
 //! has drained.
 
 use crate::edge::Edge;
-use crate::edge::outbox::{Origin, Place};
+use crate::edge::outbox::{FrameNumber, Origin};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::PartitionId;
 use crate::protocol::{Protocol, flag};
@@ -18,7 +18,7 @@ use stdx::chunk::Slice;
 struct Spill {
     index: ConnIndex,
     /// Places before it are given up; all of them without one.
-    limit: Option<Place>,
+    limit: Option<FrameNumber>,
     /// Events of a composite stream carry the cursors of all its topics: once one is left out, none
     /// after it may go.
     is_composite: bool,
@@ -31,7 +31,7 @@ struct Spill {
 
 impl Edge {
     /// The ring is about to drop everything before `limit`.
-    pub(crate) fn evict_before(&mut self, limit: Place) {
+    pub(crate) fn evict_before(&mut self, limit: FrameNumber) {
         for index in self.outboxes.take_holders() {
             if self.connections.slots[index].is(flag::HOLDS) {
                 self.spill(index, Some(limit));
@@ -49,8 +49,8 @@ impl Edge {
 
     /// Gives up the places before `limit` (all of them without one): answers become owned, messages
     /// make their subscriptions lagging, those to filters in the partition.
-    pub(crate) fn spill(&mut self, index: ConnIndex, limit: Option<Place>) {
-        let mut list = self.outboxes.take_places(&mut self.connections.slots, index);
+    pub(crate) fn spill(&mut self, index: ConnIndex, limit: Option<FrameNumber>) {
+        let mut list = self.outboxes.take_frames(&mut self.connections.slots, index);
         let mut kept = List::new();
         let slot = &self.connections.slots[index];
         let mut spill = Spill {
@@ -66,11 +66,11 @@ impl Edge {
                 self.outboxes.append(&mut kept, place);
             }
         }
-        self.outboxes.put_places(&mut self.connections.slots[index], kept);
+        self.outboxes.put_frames(&mut self.connections.slots[index], kept);
     }
 
     /// Whether a place stays in the outbox; settles the subscriptions of one that is given up.
-    fn keeps_place(&mut self, spill: &mut Spill, place: Place) -> bool {
+    fn keeps_place(&mut self, spill: &mut Spill, place: FrameNumber) -> bool {
         let origin = self.outboxes.origin(place);
         let is_old = spill.limit.is_none_or(|limit| self.outboxes.is_before(place, limit));
         let drop = is_old || (spill.is_broken && origin != Origin::Private);

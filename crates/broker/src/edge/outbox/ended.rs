@@ -8,14 +8,14 @@
 //!
 //! Invariant: an outbox is rid of these frames before it is written or spilled.
 
-use super::Place;
+use super::FrameNumber;
 use crate::ids::ConnIndex;
 use crate::mail::HomeId;
 use std::collections::BTreeMap;
 use stdx::handing::Hand;
 
 /// Topics, by home and index, each with the place behind the last frame of the ended subscription.
-pub(super) type Topics = BTreeMap<(HomeId, u32), Place>;
+pub(super) type Topics = BTreeMap<(HomeId, u32), FrameNumber>;
 
 /// Topics that have ended, by connection.
 #[derive(Default, Hand)]
@@ -30,7 +30,7 @@ impl Ended {
     }
 
     /// Notes that a connection's topic has ended; its frames end before the place `behind`.
-    pub fn end(&mut self, index: ConnIndex, topic: (HomeId, u32), behind: Place) {
+    pub fn end(&mut self, index: ConnIndex, topic: (HomeId, u32), behind: FrameNumber) {
         self.by_connection.entry(index).or_default().insert(topic, behind);
     }
 

@@ -11,7 +11,7 @@ mod ended;
 mod ring;
 mod writing;
 
-pub(crate) use ring::{BODY_COPY_MAX, Origin, Place};
+pub(crate) use ring::{BODY_COPY_MAX, FrameNumber, Origin};
 pub use writing::Written;
 pub(super) use writing::{Flushed, Writer};
 
@@ -92,13 +92,13 @@ impl Outboxes {
     }
 
     /// Begins the numbers of places here, before the first frame. For tests.
-    pub fn begin_at(&mut self, place: Place) {
+    pub fn begin_at(&mut self, place: FrameNumber) {
         self.ring.begin_at(place);
     }
 
     /// The place before which the ring must drop its frames to have room for these bytes; `None`:
     /// it has room.
-    pub fn victims(&self, len: usize, body_bytes: usize) -> Option<Place> {
+    pub fn victims(&self, len: usize, body_bytes: usize) -> Option<FrameNumber> {
         self.ring.victims(len, body_bytes)
     }
 
@@ -111,7 +111,7 @@ impl Outboxes {
     /// Takes back a connection of [`Outboxes::take_holders`], if it still has places.
     pub fn hold_on(&mut self, slots: &mut Slots, index: ConnIndex) {
         let slot = &mut slots[index];
-        if slot.places.is_empty() {
+        if slot.frames.is_empty() {
             self.let_go(slot);
         } else {
             self.holders.push(index);
@@ -124,34 +124,34 @@ impl Outboxes {
     }
 
     /// Forgets all frames before `limit`. No connection holds one of them any more.
-    pub fn drop_before(&mut self, limit: Place) {
+    pub fn drop_before(&mut self, limit: FrameNumber) {
         self.ring.drop_before(limit);
     }
 
     /// Puts a frame into the ring, which has room for it.
-    pub fn enter(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> Place {
+    pub fn enter(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> FrameNumber {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         self.unflushed_bytes += len + body.len();
         self.ring.push(parts, body, origin)
     }
 
     /// Whether the ring still has the frame of this place.
-    pub fn holds(&self, place: Place) -> bool {
+    pub fn holds(&self, place: FrameNumber) -> bool {
         self.ring.holds(place)
     }
 
     /// The origin of the frame of a place.
-    pub fn origin(&self, place: Place) -> Origin {
+    pub fn origin(&self, place: FrameNumber) -> Origin {
         self.ring.origin(place)
     }
 
     /// Whether a place comes before another.
-    pub fn is_before(&self, place: Place, limit: Place) -> bool {
+    pub fn is_before(&self, place: FrameNumber, limit: FrameNumber) -> bool {
         self.ring.is_before(place, limit)
     }
 
     /// A copy of a frame's bytes, without the ring.
-    pub fn copy_of(&self, place: Place) -> [Slice; 2] {
+    pub fn copy_of(&self, place: FrameNumber) -> [Slice; 2] {
         [Slice::copy_of(self.ring.parts(place).0), self.ring.body(place).clone()]
     }
 
@@ -161,20 +161,20 @@ impl Outboxes {
         &mut self,
         slots: &mut Slots,
         index: ConnIndex,
-        place: Place,
+        place: FrameNumber,
         len_max: u32,
     ) -> Queued {
         let slot = &mut slots[index];
         if slot.is(flag::DEAD) {
             return Queued::Waits;
         }
-        self.lists.push(&mut slot.places, place);
+        self.lists.push(&mut slot.frames, place);
         if !slot.is(flag::DIRTY) {
             slot.set(flag::DIRTY);
             self.dirty.push(index);
         }
         if slot.is(flag::BLOCKED) {
-            if slot.places.len() > len_max as usize {
+            if slot.frames.len() > len_max as usize {
                 return Queued::TooLong;
             }
             self.hold(slots, index);
@@ -182,28 +182,28 @@ impl Outboxes {
         Queued::Waits
     }
 
-    /// Takes all places of a connection. [`Outboxes::put_places`] gives it those that stay.
-    pub fn take_places(&mut self, slots: &mut Slots, index: ConnIndex) -> List {
+    /// Takes all places of a connection. [`Outboxes::put_frames`] gives it those that stay.
+    pub fn take_frames(&mut self, slots: &mut Slots, index: ConnIndex) -> List {
         self.drop_ended(slots, index);
-        std::mem::take(&mut slots[index].places)
+        std::mem::take(&mut slots[index].frames)
     }
 
     /// The first place of a list, taken out of it.
-    pub fn pop(&mut self, list: &mut List) -> Option<Place> {
+    pub fn pop(&mut self, list: &mut List) -> Option<FrameNumber> {
         self.lists.pop_front(list)
     }
 
     /// Appends a place to a list.
-    pub fn append(&mut self, list: &mut List, place: Place) {
+    pub fn append(&mut self, list: &mut List, place: FrameNumber) {
         self.lists.push(list, place);
     }
 
     /// Gives a connection the places that stay; a dead one gets none.
-    pub fn put_places(&mut self, slot: &mut Slot, mut list: List) {
+    pub fn put_frames(&mut self, slot: &mut Slot, mut list: List) {
         if slot.is(flag::DEAD) {
             self.lists.clear(&mut list);
         }
-        slot.places = list;
+        slot.frames = list;
     }
 
     /// Marks a connection for the next flush.
@@ -294,7 +294,7 @@ impl Outboxes {
 
     /// Bytes that wait for the connection, owned or in the ring.
     pub fn waiting_bytes(&self, slot: &Slot) -> u64 {
-        let places = self.lists.iter(&slot.places).filter(|&place| self.ring.holds(place));
+        let places = self.lists.iter(&slot.frames).filter(|&place| self.ring.holds(place));
         let bytes = places.map(|place| {
             let (head, body) = self.ring.parts(place);
             head.len() + body.len()
@@ -328,8 +328,8 @@ impl Outboxes {
 
     /// Notes that a connection's topic has ended, so that frames of it that wait are not sent.
     pub fn end_topic(&mut self, slot: &Slot, index: ConnIndex, home: HomeId, topic: TopicIndex) {
-        if !slot.places.is_empty() {
-            self.ended.end(index, (home, topic.0), self.ring.next_place());
+        if !slot.frames.is_empty() {
+            self.ended.end(index, (home, topic.0), self.ring.next_number());
         }
     }
 
@@ -349,7 +349,7 @@ impl Outboxes {
     }
 
     fn drop_topics(&mut self, slot: &mut Slot, topics: &ended::Topics) {
-        let mut list = std::mem::take(&mut slot.places);
+        let mut list = std::mem::take(&mut slot.frames);
         let mut kept = List::new();
         while let Some(place) = self.lists.pop_front(&mut list) {
             let has_ended = match self.ring.origin(place) {
@@ -362,7 +362,7 @@ impl Outboxes {
                 self.lists.push(&mut kept, place);
             }
         }
-        slot.places = kept;
+        slot.frames = kept;
     }
 
     /// Frees all that waits for a connection.
@@ -370,7 +370,7 @@ impl Outboxes {
         let slot = &mut slots[index];
         self.let_go(slot);
         self.ended.take(index);
-        self.lists.clear(&mut slot.places);
+        self.lists.clear(&mut slot.frames);
         if let Some(owned) = self.owned.remove(slot.owned) {
             if slot.is(flag::ENDING) {
                 self.ending_bytes -= owned.bytes as u64

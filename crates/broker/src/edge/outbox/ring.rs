@@ -1,8 +1,8 @@
 //! The ring of recent frames: the frames for this edge's connections, each once.
 //!
 //! Step 9 of the path. A frame is encoded into the ring and connections hold its number, a
-//! [`Place`]. The ring drops its oldest frames when it needs room; before that, connections that
-//! still wait for them give them up ([`Ring::victims`]). Invariants: frames are contiguous in
+//! [`FrameNumber`]. The ring drops its oldest frames when it needs room; before that, connections
+//! that still wait for them give them up ([`Ring::victims`]). Invariants: frames are contiguous in
 //! memory; places rise by one (wrapping); at most `capacity` bytes lie inline; larger parts are
 //! references to the log's memory beside the ring, [`BODIES`] times `capacity` of it.
 
@@ -14,7 +14,7 @@ use stdx::handing::{Hand, Input, Layout};
 use stdx::memory::vector_bytes;
 
 /// The number of a frame in the ring; wraps around.
-pub(crate) type Place = u32;
+pub(crate) type FrameNumber = u32;
 
 /// The content of a frame: a connection that cannot take the frame continues from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hand)]
@@ -58,7 +58,7 @@ struct Frame {
 pub(crate) struct Ring {
     bytes: Box<[u8]>,
     frames: VecDeque<Frame>,
-    first: Place,
+    first: FrameNumber,
     head: usize,
     /// No byte beyond has ever been written, but in the present pass.
     written_through: usize,
@@ -134,7 +134,7 @@ impl Ring {
     }
 
     /// Starts with this place: for tests of the end of the numbers.
-    pub fn begin_at(&mut self, place: Place) {
+    pub fn begin_at(&mut self, place: FrameNumber) {
         debug_assert!(self.frames.is_empty());
         self.first = place;
     }
@@ -144,7 +144,7 @@ impl Ring {
     ///
     /// Asks for an eighth of the ring at least, so that the caller's search for the holders of
     /// places is rare.
-    pub fn victims(&self, len: usize, body_len: usize) -> Option<Place> {
+    pub fn victims(&self, len: usize, body_len: usize) -> Option<FrameNumber> {
         let bodies_max = BODIES * self.bytes.len();
         if self.fits(0, len) && (self.body_bytes == 0 || self.body_bytes + body_len <= bodies_max) {
             return None;
@@ -163,7 +163,7 @@ impl Ring {
     }
 
     /// Forgets the frames before `place`.
-    pub fn drop_before(&mut self, place: Place) {
+    pub fn drop_before(&mut self, place: FrameNumber) {
         while self.first != place
             && let Some(frame) = self.frames.pop_front()
         {
@@ -187,7 +187,7 @@ impl Ring {
 
     /// Appends a frame of these parts. The caller has made room ([`Ring::victims`]); at most
     /// `BODY_COPY_MAX` plus a head are expected inline, the rest as `body`.
-    pub fn push(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> Place {
+    pub fn push(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> FrameNumber {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         debug_assert!(self.fits(0, len));
         if self.head + len.max(1) > self.bytes.len() {
@@ -204,7 +204,7 @@ impl Ring {
         self.body_bytes += body.len();
         let body = self.segments.keep(body, SEGMENTS * self.bytes.len());
         self.frames.push_back(Frame { start: start as u32, len: len as u32, origin, body });
-        self.next_place().wrapping_sub(1)
+        self.next_number().wrapping_sub(1)
     }
 
     /// Bytes in use. Bodies beside the ring count for the log, or for the owner of the frame.
@@ -218,33 +218,33 @@ impl Ring {
     }
 
     /// The frame's two parts; the second is mostly empty.
-    pub fn parts(&self, place: Place) -> (&[u8], &[u8]) {
+    pub fn parts(&self, place: FrameNumber) -> (&[u8], &[u8]) {
         let frame = &self.frames[place.wrapping_sub(self.first) as usize];
         (&self.bytes[frame.start as usize..(frame.start + frame.len) as usize], &frame.body)
     }
 
     /// The part of the frame that is kept beside the ring.
-    pub fn body(&self, place: Place) -> &Slice {
+    pub fn body(&self, place: FrameNumber) -> &Slice {
         &self.frames[place.wrapping_sub(self.first) as usize].body
     }
 
     /// The place that the next frame gets.
-    pub fn next_place(&self) -> Place {
+    pub fn next_number(&self) -> FrameNumber {
         self.first.wrapping_add(self.frames.len() as u32)
     }
 
     /// Whether the frame is to be dropped before `limit`.
-    pub fn is_before(&self, place: Place, limit: Place) -> bool {
+    pub fn is_before(&self, place: FrameNumber, limit: FrameNumber) -> bool {
         place.wrapping_sub(self.first) < limit.wrapping_sub(self.first)
     }
 
     /// Whether the frame is still here.
-    pub fn holds(&self, place: Place) -> bool {
+    pub fn holds(&self, place: FrameNumber) -> bool {
         (place.wrapping_sub(self.first) as usize) < self.frames.len()
     }
 
     /// The content of the frame.
-    pub fn origin(&self, place: Place) -> Origin {
+    pub fn origin(&self, place: FrameNumber) -> Origin {
         self.frames[place.wrapping_sub(self.first) as usize].origin
     }
 
@@ -305,7 +305,7 @@ mod tests {
     fn keeps_what_it_has_not_announced_to_drop() {
         let mut prng = Prng::new(7);
         let mut ring = Ring::new(0);
-        let mut model: VecDeque<(Place, Vec<u8>)> = VecDeque::new();
+        let mut model: VecDeque<(FrameNumber, Vec<u8>)> = VecDeque::new();
         for round in 0..20_000u32 {
             let len = prng.below(BODY_COPY_MAX as u64) as usize;
             let body_len = prng.below(3) as usize * prng.below(20_000) as usize;
@@ -368,7 +368,7 @@ mod tests {
         }
         assert_eq!(copied, 2 * segments_max);
         assert_eq!(ring.segment_bytes(), segments_max * SEGMENT_BYTES + copied * 9_000);
-        ring.drop_before(ring.next_place());
+        ring.drop_before(ring.next_number());
         assert_eq!(ring.segment_bytes(), 0);
     }
 
@@ -377,7 +377,7 @@ mod tests {
     fn places_begin_anew() {
         let mut ring = Ring::new(0);
         ring.first = u32::MAX - 1;
-        let places: Vec<Place> = (0..4u8)
+        let places: Vec<FrameNumber> = (0..4u8)
             .map(|number| ring.push(&[&[number]], Slice::empty(), Origin::Private))
             .collect();
         assert_eq!(places, [u32::MAX - 1, u32::MAX, 0, 1]);
@@ -387,7 +387,7 @@ mod tests {
         }
         ring.drop_before(places[2]);
         assert!(!ring.holds(places[1]) && ring.holds(places[2]));
-        assert_eq!(ring.next_place(), 2);
+        assert_eq!(ring.next_number(), 2);
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Outboxes {
         loop {
             // Mostly one frame waits, and then none: nothing to gather.
             let slot = &slots[index];
-            let (offered, written) = match (slot.owned, slot.places.len()) {
+            let (offered, written) = match (slot.owned, slot.frames.len()) {
                 (NONE, 0) => (0, Written::Bytes(0)),
                 (NONE, 1) => self.offer_frame(slots, index, write),
                 (NONE, 2) => self.offer::<4>(slots, index, write),
@@ -116,7 +116,7 @@ impl Outboxes {
             if taken < offered {
                 let slot = &mut slots[index];
                 slot.set(flag::BLOCKED);
-                if !slot.places.is_empty() {
+                if !slot.frames.is_empty() {
                     self.hold(slots, index);
                 }
                 return Flushed::Full(excess);
@@ -132,7 +132,7 @@ impl Outboxes {
         write: &mut Writer<'_>,
     ) -> (usize, Written) {
         let slot = &slots[index];
-        let Some(place) = self.lists.first(&slot.places) else {
+        let Some(place) = self.lists.first(&slot.frames) else {
             return (0, Written::Bytes(0));
         };
         let (head, body) = self.ring.parts(place);
@@ -157,7 +157,7 @@ impl Outboxes {
     ) -> (usize, Written) {
         let slot = &slots[index];
         let owned = self.owned.get(slot.owned).into_iter().flat_map(|owned| &owned.parts);
-        let places = self.lists.iter(&slot.places).flat_map(|place| {
+        let places = self.lists.iter(&slot.frames).flat_map(|place| {
             let (head, body) = self.ring.parts(place);
             [head, body]
         });
@@ -203,7 +203,7 @@ impl Outboxes {
         }
         let mut excess = None;
         while taken > 0
-            && let Some(place) = self.lists.pop_front(&mut slot.places)
+            && let Some(place) = self.lists.pop_front(&mut slot.frames)
         {
             let (head, body) = self.ring.parts(place);
             let len = head.len() + body.len();
