@@ -8,6 +8,7 @@ pub(crate) use crate::mail::Grant;
 use crate::mail::{Appended, Gap, HistoryPage, PartitionId, PublishRefusal, Start};
 use crate::position::Position;
 use crate::settings::LagPolicy;
+pub(crate) use wire::native::Welcome;
 use wire::native::{ErrorCode, Reference, SkipReason, UnsubscribeCode};
 
 /// A notice to one client. `client` is the number of a subscription on its connection.
@@ -45,8 +46,16 @@ pub(crate) enum Notice<'a> {
     GoAway { return_after_ms: u64, urls: &'a [&'a str], ticket: Option<&'a [u8]> },
     /// The client's token expires at this time, in milliseconds since 1970.
     TokenExpires { expires_ms: u64 },
+    /// The session begins.
+    Welcome(Welcome<'a>),
     /// The client shows that it is there by sending the token back.
     Ping { token: u64 },
+    /// The answer to a ping of the client.
+    Pong { token: u64 },
+    /// The ticket that the client asked for; it expires at this time, in milliseconds since 1970.
+    TicketIssued { request: u32, expires_ms: u64, ticket: &'a [u8] },
+    /// The client's new token holds, until this time in milliseconds since 1970; 0: for ever.
+    Renewed { request: u32, expires_ms: u64 },
 }
 
 impl Notice<'_> {

@@ -45,7 +45,7 @@ impl Session<'_> {
     #[inline]
     pub fn encode(&mut self, notice: &Notice<'_>, body: &mut Vec<u8>) -> Encoded {
         match self.protocol {
-            Protocol::Native => native::encode::notice(notice, body),
+            Protocol::Native | Protocol::NativeStart => native::encode::notice(notice, body),
             Protocol::Events => events::encode::notice(&mut self.stream(), notice, body),
             _ => match &mut self.state {
                 Some(State::Poll(poll)) => poll.notice(notice),

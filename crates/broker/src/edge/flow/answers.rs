@@ -1,37 +1,15 @@
-//! Answers to commands: refusals, and frames that only the native protocol has.
+//! Answers to commands: refusals.
 //!
 //! Step 3 of the path.
 
 use crate::admission::{Detail, NotAdmitted};
 use crate::edge::Edge;
-use crate::edge::outbox::Origin;
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
 use crate::notice::{Notice, Refusal};
-use crate::protocol::flag;
-use wire::native::{ErrorCode, Reference, ServerFrame};
-use wire::websocket::frame::{Opcode, encode_header};
+use wire::native::{ErrorCode, Reference};
 
 impl Edge {
-    /// Queues a frame that answers a command.
-    pub(crate) fn send_native(&mut self, index: ConnIndex, frame: &ServerFrame<'_>) {
-        if self.connections.slots[index].is(flag::CLOSING) {
-            return;
-        }
-        let mut body = std::mem::take(&mut self.work.scratch);
-        body.clear();
-        frame.encode(&mut body);
-        if !self.send_packed(index, &body) {
-            let header = encode_header(true, Opcode::Binary, body.len(), None);
-            let place = self.enter_bytes(&[header.as_bytes(), &body], Origin::Private);
-            self.push_place(index, place);
-        }
-        self.work.scratch = body;
-        if let ServerFrame::Error(error) = frame {
-            self.count_error(index, error);
-        }
-    }
-
     /// Refuses a command.
     pub(crate) fn refuse(&mut self, index: ConnIndex, reference: Reference, refusal: Refusal) {
         self.notify(index, &Notice::Failed { reference, refusal, message: None });

@@ -11,7 +11,7 @@ use crate::mail::{self, PageLimits, PartitionCursor, ProducerStamp, Publication,
 use crate::notice::{Notice, Refusal, Wish};
 use crate::topic::{Filter, TopicName};
 use stdx::chunk::Slice;
-use wire::native::{ErrorCode, Once, Producer, Reference, ServerFrame, UnsubscribeCode};
+use wire::native::{ErrorCode, Once, Producer, Reference, UnsubscribeCode};
 
 impl Edge {
     /// Carries out one command. The items of a list of subscriptions come by
@@ -29,7 +29,7 @@ impl Edge {
             }
             Command::Ping(token) => {
                 if self.take_ping(index) {
-                    self.send_native(index, &ServerFrame::Pong(token));
+                    self.notify(index, &Notice::Pong { token });
                 }
             }
             Command::Pong => {}

@@ -17,7 +17,7 @@ use crate::session::http::fault::Fault;
 use crate::ticket::Ticket;
 use crate::topic::Filter;
 use wire::http::request::Request;
-use wire::native::{ClientFrame, ErrorCode, ErrorFrame, Hello, Reference, ServerFrame};
+use wire::native::{ClientFrame, ErrorCode, Hello, Reference};
 
 impl Edge {
     /// Whether the credential of the connection's head has its decision.
@@ -282,8 +282,7 @@ impl Edge {
     }
 
     fn refuse_hello(&mut self, index: ConnIndex, code: ErrorCode) {
-        let error = ErrorFrame::new(Reference::Connection, code);
-        self.send_native(index, &ServerFrame::Error(error));
+        self.native_refuse(index, Reference::Connection, code);
         self.close_native(index, close_of(code));
     }
 

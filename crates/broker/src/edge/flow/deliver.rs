@@ -5,7 +5,7 @@
 //! several topics carry a cursor of their own in each event and are encoded one by one. Subscribers
 //! by filter: `deliver_filters`.
 
-use crate::attributes::{append_attributes, retained};
+use crate::attributes::append_attributes;
 use crate::edge::Edge;
 use crate::edge::compression::Packed;
 use crate::edge::delivery::Delivery;
@@ -15,9 +15,10 @@ use crate::mail::HomeId;
 use crate::notice::{Encoded, Settles};
 use crate::position::Position;
 use crate::protocol::{Protocol, flag};
+use crate::session::{events, native::encode as native};
 use log::RecordView;
 use stdx::chunk::Slice;
-use wire::native;
+use wire::native::MessageHead;
 use wire::websocket::frame::{Opcode, encode_header};
 
 /// A longer head, which has tags in it, lies beside the ring with the payload.
@@ -200,17 +201,11 @@ impl Edge {
     }
 
     /// The part of a frame before the payload. The caller gives the attributes' buffer back.
-    fn native_head(&mut self, delivery: &Delivery<'_>) -> (native::MessageHead, Vec<u8>) {
+    fn native_head(&mut self, delivery: &Delivery<'_>) -> (MessageHead, Vec<u8>) {
         let view = &delivery.view;
         let attributes = self.attributes_of(view);
-        let head = native::message_head(
-            self.alias(delivery.home, delivery.topic),
-            view.offset(),
-            view.prev(),
-            retained(view),
-            !attributes.is_empty(),
-        );
-        (head, attributes)
+        let alias = self.alias(delivery.home, delivery.topic);
+        (native::topic_message_head(alias, view, &attributes), attributes)
     }
 
     pub(crate) fn enter_message(
@@ -264,7 +259,7 @@ impl Edge {
         event.clear();
         let partition = self.subscriptions.partition_of_topic(delivery.home, delivery.topic);
         let epoch = self.settings.log_of(partition).epoch;
-        crate::session::events::encode::append_raw_event(epoch, &delivery.view, &mut event);
+        events::encode::append_raw_event(epoch, &delivery.view, &mut event);
         let place = self.enter_bytes(&[&event], delivery.origin());
         self.work.scratch = event;
         place

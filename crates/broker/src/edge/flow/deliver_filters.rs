@@ -5,7 +5,6 @@
 //! its filters match, unless one of them catches up in the partition, in which case each
 //! subscription gets a frame of its own; an event stream gets it once.
 
-use crate::attributes::retained;
 use crate::edge::Edge;
 use crate::edge::compression::Packed;
 use crate::edge::delivery::Delivery;
@@ -15,7 +14,7 @@ use crate::ids::SubIndex;
 use crate::mail::PartitionId;
 use crate::notice::{Encoded, Settles};
 use crate::protocol::Protocol;
-use wire::native;
+use crate::session::native::encode as native;
 
 impl Edge {
     /// The subscribers by filter: a native connection gets it once however many of its filters
@@ -268,18 +267,8 @@ impl Edge {
         let attributes = self.attributes_of(view);
         let mut head = std::mem::take(&mut self.work.scratch);
         head.clear();
-        let message = native::NamedHead {
-            topic,
-            partition,
-            position: native::Position {
-                epoch: self.settings.log_of(partition).epoch,
-                offset: view.offset(),
-            },
-            prev: view.prev(),
-            retained: retained(view),
-            subscription,
-        };
-        native::encode_named_message_head(&message, &attributes, &mut head);
+        let at = (topic, partition, self.settings.log_of(partition).epoch);
+        native::filter_message_head(at, subscription, view, &attributes, &mut head);
         let entered = enter(self, &head);
         self.work.scratch = head;
         self.work.attributes = attributes;

@@ -5,9 +5,10 @@
 
 use crate::edge::{Edge, Protocol};
 use crate::ids::ConnIndex;
+use crate::notice::{Notice, Welcome};
 use crate::session::native::PING_INTERVAL_MIN_S;
 use crate::session::native::decode::{Frame, Violation, decode};
-use wire::native::{self, ErrorCode, Reference, ServerFrame, Welcome};
+use wire::native::{self, ErrorCode, Reference};
 use wire::websocket::close::CloseCode as WebSocketClose;
 
 impl Edge {
@@ -24,9 +25,9 @@ impl Edge {
     }
 
     #[cold]
-    fn native_violated(&mut self, index: ConnIndex, violation: &Violation<'_>) {
+    fn native_violated(&mut self, index: ConnIndex, violation: &Violation) {
         self.statistics.protocol_errors += 1;
-        self.send_native(index, &ServerFrame::Error(violation.error));
+        self.refuse(index, violation.reference, violation.refusal);
         if let Some((code, reason)) = violation.close {
             self.close_websocket(index, WebSocketClose(code.number()), reason);
         }
@@ -54,7 +55,7 @@ impl Edge {
             limits.frame_bytes_max
         };
         let settings = self.settings.clone();
-        let welcome = ServerFrame::Welcome(Welcome {
+        let welcome = Notice::Welcome(Welcome {
             connection,
             ping_interval_s,
             time_ms: self.now.unix_ms,
@@ -76,7 +77,7 @@ impl Edge {
         self.stamp_hello(index);
         self.statistics.native_sessions += 1;
         self.session_began(index);
-        self.send_native(index, &welcome);
+        self.notify(index, &welcome);
         match ticket {
             None => {}
             Some(Ok(ticket)) => self.resume_ticket(index, &ticket, hello.cursors),

@@ -14,7 +14,7 @@ use crate::notice::{Beginning, Encoded, Found, Grant, LeftOut, Notice, Refusal, 
 use crate::position::Position;
 use crate::protocol::{Protocol, flag};
 use crate::session::encode::Session;
-use wire::native::{CloseCode, ErrorCode, ErrorFrame, Reference, UnsubscribeCode};
+use wire::native::{CloseCode, ErrorCode, UnsubscribeCode};
 
 impl Edge {
     /// A connection as encoders see it.
@@ -110,9 +110,7 @@ impl Edge {
     /// Counts an error that a client was sent. A client that makes too many faults is closed.
     fn count_notice_error(&mut self, index: ConnIndex, code: ErrorCode) {
         match self.connections.slots[index].protocol {
-            Protocol::Native => {
-                self.count_error(index, &ErrorFrame::new(Reference::Connection, code));
-            }
+            Protocol::Native | Protocol::NativeStart => self.count_error(index, code),
             Protocol::Http => {} // counted with the answer to its request
             _ => self.statistics.errors.count(code),
         }

@@ -9,7 +9,7 @@ use crate::admission::TooFast;
 use crate::edge::Edge;
 use crate::ids::ConnIndex;
 use crate::protocol::flag;
-use wire::native::{CloseCode, ErrorCode, ErrorFrame};
+use wire::native::{CloseCode, ErrorCode};
 
 impl Edge {
     /// The connection publishes so many messages of so many bytes together, within the node's rates
@@ -76,25 +76,22 @@ impl Edge {
     /// closed.
     pub(crate) fn take_error(&mut self, index: ConnIndex, code: ErrorCode) -> bool {
         self.statistics.errors.count(code);
-        self.take_fault(index, code.temporary(), u32::from(code.number()))
+        self.take_fault(index, code)
     }
 
     /// The client gets an error in the native protocol; when it had too many, its connection is
     /// closed.
-    pub(crate) fn count_error(&mut self, index: ConnIndex, error: &ErrorFrame<'_>) {
-        if let Some(code) = ErrorCode::from_number(error.code.into()) {
-            self.statistics.errors.count(code);
-        }
-        if !self.connections.slots[index].is(flag::CLOSING)
-            && !self.take_fault(index, error.temporary, error.code)
-        {
+    pub(crate) fn count_error(&mut self, index: ConnIndex, code: ErrorCode) {
+        self.statistics.errors.count(code);
+        if !self.connections.slots[index].is(flag::CLOSING) && !self.take_fault(index, code) {
             self.close_native(index, CloseCode::ErrorFlood);
         }
     }
 
-    fn take_fault(&mut self, index: ConnIndex, is_temporary: bool, code: u32) -> bool {
+    fn take_fault(&mut self, index: ConnIndex, code: ErrorCode) -> bool {
+        let (is_temporary, number) = (code.temporary(), u32::from(code.number()));
         let now_ms = self.now.monotonic_ms;
-        let is_taken = self.connections.rates.take_error(index, is_temporary, code, now_ms);
+        let is_taken = self.connections.rates.take_error(index, is_temporary, number, now_ms);
         self.statistics.turned_away.error_floods += u64::from(!is_taken);
         is_taken
     }

@@ -21,20 +21,20 @@ use crate::edge::{Edge, Shown, flag};
 use crate::entitlement::{Action, CredentialKind, NEVER, Purpose};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Describe, HomeId, ToHome};
+use crate::notice::Notice;
 use crate::session::State;
 use crate::session::credential::Credential;
 use crate::topic::Filter;
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
-use wire::native::{ErrorCode, Reference, Renewed, ServerFrame, UnsubscribeCode, Unsubscribed};
+use wire::native::{ErrorCode, Reference, UnsubscribeCode};
 
 impl Edge {
     /// A client wants to go on with a new token.
     pub(crate) fn native_renew(&mut self, index: ConnIndex, request: u32, token: &str) {
         if self.settings.entitlement.is_none() {
             // Without tokens no time to expire exists.
-            let frame = Renewed { request, expires_ms: 0 };
-            return self.send_native(index, &ServerFrame::Renewed(frame));
+            return self.notify(index, &Notice::Renewed { request, expires_ms: 0 });
         }
         // An anonymous client has no subject that could stay the same.
         if self.entitlement_of(index).is_none() {
@@ -244,17 +244,14 @@ impl Edge {
             NEVER => 0,
             expires_s => u64::from(expires_s) * 1_000,
         };
-        let frame = Renewed { request, expires_ms };
-        self.send_native(index, &ServerFrame::Renewed(frame));
+        self.notify(index, &Notice::Renewed { request, expires_ms });
         self.resume(index);
     }
 
     fn native_forbidden(&mut self, index: ConnIndex, subscription: SubIndex) {
-        let frame = Unsubscribed {
-            subscription: self.subscriptions[subscription].client,
-            code: u32::from(UnsubscribeCode::Forbidden.number()),
-        };
-        self.send_native(index, &ServerFrame::Unsubscribed(frame));
+        let client = self.subscriptions[subscription].client;
+        let code = UnsubscribeCode::Forbidden;
+        self.notify(index, &Notice::Unsubscribed { client, code });
     }
 
     /// The connection goes, or its session ends.

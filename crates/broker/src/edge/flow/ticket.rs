@@ -32,14 +32,12 @@ use crate::edge::{Edge, flag};
 use crate::entitlement::NEVER;
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Describe, Description, HomeId, PartitionCursor, PartitionId, Start, ToHome};
+use crate::notice::{Notice, Refusal};
 use crate::position::Position;
 use crate::ticket::{Ticket, TicketCursor, TicketRefusal, TicketSubscription};
 use crate::topic::Filter;
 use std::collections::BTreeMap;
-use wire::native::{
-    ErrorCode, ErrorFrame, List, Reference, ResumeCursor, ServerFrame, TICKET_BYTES_MAX,
-    TicketIssued,
-};
+use wire::native::{ErrorCode, List, Reference, ResumeCursor, TICKET_BYTES_MAX};
 
 impl Edge {
     /// The client asks for a ticket.
@@ -278,16 +276,13 @@ impl Edge {
         if let Some(request) = wanted.request {
             match &result {
                 Ok((expires_ms, ticket)) => {
-                    let frame = TicketIssued { request, expires_ms: *expires_ms, ticket };
-                    self.send_native(index, &ServerFrame::TicketIssued(frame));
+                    let expires_ms = *expires_ms;
+                    self.notify(index, &Notice::TicketIssued { request, expires_ms, ticket });
                 }
                 Err(()) => {
-                    let reference = Reference::Request(request);
-                    let frame = ErrorFrame {
-                        limit: Some(TICKET_BYTES_MAX as u64),
-                        ..ErrorFrame::new(reference, ErrorCode::TicketTooLarge)
-                    };
-                    self.send_native(index, &ServerFrame::Error(frame));
+                    let limit = Some(TICKET_BYTES_MAX as u64);
+                    let refusal = Refusal { limit, ..Refusal::of(ErrorCode::TicketTooLarge) };
+                    self.refuse(index, Reference::Request(request), refusal);
                 }
             }
         }

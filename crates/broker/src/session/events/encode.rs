@@ -77,7 +77,11 @@ pub(in crate::session) fn notice(
         | Notice::Published { .. }
         | Notice::History { .. }
         | Notice::Failed { .. }
-        | Notice::Ping { .. } => Encoded::ANSWER,
+        | Notice::Welcome(_)
+        | Notice::Ping { .. }
+        | Notice::Pong { .. }
+        | Notice::TicketIssued { .. }
+        | Notice::Renewed { .. } => Encoded::ANSWER,
     }
 }
 

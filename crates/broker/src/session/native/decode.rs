@@ -4,12 +4,13 @@
 
 use crate::command::{Begin, Command, History, Malformed, Publish, Subscribe};
 use crate::mail::{PartitionCursor, Start};
+use crate::notice::Refusal;
 use crate::position::Position;
 use crate::session::native::encode::policy_of;
 use std::collections::BTreeMap;
 use wire::native::{
-    self, ClientFrame, CloseCode, ErrorCode, ErrorFrame, FrameError, ItemError, List, Reference,
-    SubscribeItem, SubscribeRequest,
+    self, ClientFrame, CloseCode, ErrorCode, FrameError, ItemError, List, Reference, SubscribeItem,
+    SubscribeRequest,
 };
 
 /// One frame.
@@ -23,8 +24,9 @@ pub(crate) enum Frame<'a> {
 }
 
 /// A frame that breaks the protocol.
-pub(crate) struct Violation<'a> {
-    pub error: ErrorFrame<'a>,
+pub(crate) struct Violation {
+    pub reference: Reference,
+    pub refusal: Refusal,
     /// The code and reason with which the connection closes, if it does.
     pub close: Option<(CloseCode, &'static str)>,
 }
@@ -34,7 +36,7 @@ pub(crate) struct Violation<'a> {
 /// # Errors
 /// The frame is malformed or unknown, HELLO is missing, or it is repeated.
 #[inline]
-pub(crate) fn decode(bytes: &[u8], has_begun: bool) -> Result<Frame<'_>, Violation<'_>> {
+pub(crate) fn decode(bytes: &[u8], has_begun: bool) -> Result<Frame<'_>, Violation> {
     let frame = ClientFrame::decode(bytes).map_err(|error| violation(&error))?;
     if let ClientFrame::Hello(hello) = frame {
         return if has_begun {
@@ -129,7 +131,7 @@ fn position_of(position: native::Position) -> Position {
     Position { epoch: position.epoch, offset: position.offset }
 }
 
-fn violation<'a>(error: &FrameError) -> Violation<'a> {
+fn violation(error: &FrameError) -> Violation {
     let code = match error.code() {
         ErrorCode::UnsupportedVersion => CloseCode::UnsupportedVersion,
         ErrorCode::UnsupportedFrame => CloseCode::UnsupportedFrame,
@@ -137,14 +139,16 @@ fn violation<'a>(error: &FrameError) -> Violation<'a> {
         _ => CloseCode::ProtocolError,
     };
     Violation {
-        error: ErrorFrame::of_frame(error),
+        reference: error.reference(),
+        refusal: Refusal { limit: error.limit(), ..Refusal::of(error.code()) },
         close: error.closes().then_some((code, code.text())),
     }
 }
 
-fn out_of_order<'a>(code: ErrorCode) -> Violation<'a> {
+fn out_of_order(code: ErrorCode) -> Violation {
     Violation {
-        error: ErrorFrame::new(Reference::Connection, code),
+        reference: Reference::Connection,
+        refusal: Refusal::of(code),
         close: Some((CloseCode::HelloRequired, code.text())),
     }
 }

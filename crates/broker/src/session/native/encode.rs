@@ -10,8 +10,8 @@ use crate::settings::LagPolicy;
 use log::RecordView;
 use wire::native::{
     self, Attributes, Beginning, CaughtUp, CloseCode, ErrorFrame, GoAway, HistoryRecord, List,
-    PageGap, PartitionBeginning, PartitionEpoch, PlainTopic, Published, Reference, ServerFrame,
-    Subscribed, SubscribedTo, Unsubscribed,
+    MessageHead, NamedHead, PageGap, PartitionBeginning, PartitionEpoch, PlainTopic, Published,
+    Reference, Renewed, ServerFrame, Subscribed, SubscribedTo, TicketIssued, Unsubscribed,
 };
 use wire::websocket::frame::{Opcode, encode_header};
 
@@ -51,7 +51,15 @@ pub(in crate::session) fn notice(notice: &Notice<'_>, out: &mut Vec<u8>) -> Enco
             ServerFrame::GoAway(GoAway { code, return_after_ms, urls: List::from(urls), ticket })
         }
         Notice::TokenExpires { expires_ms } => ServerFrame::TokenExpires(expires_ms),
+        Notice::Welcome(welcome) => ServerFrame::Welcome(welcome),
         Notice::Ping { token } => ServerFrame::Ping(token),
+        Notice::Pong { token } => ServerFrame::Pong(token),
+        Notice::TicketIssued { request, expires_ms, ticket } => {
+            ServerFrame::TicketIssued(TicketIssued { request, expires_ms, ticket })
+        }
+        Notice::Renewed { request, expires_ms } => {
+            ServerFrame::Renewed(Renewed { request, expires_ms })
+        }
         // SUBSCRIBED has said it.
         Notice::Started { .. } | Notice::RetainedSent { .. } | Notice::FiltersStarted { .. } => {
             return Encoded::ANSWER;
@@ -217,6 +225,37 @@ fn history(request: u32, page: &HistoryPage, out: &mut Vec<u8>) -> Encoded {
     });
     frame.encode(out);
     Encoded::ANSWER
+}
+
+/// The head of a message to a topic, which clients know by its alias. `attributes` and the payload
+/// follow it.
+pub(crate) fn topic_message_head(
+    alias: u32,
+    view: &RecordView<'_>,
+    attributes: &[u8],
+) -> MessageHead {
+    native::message_head(alias, view.offset(), view.prev(), retained(view), !attributes.is_empty())
+}
+
+/// Appends the head of a message for filters, with its attributes; the payload follows it. The head
+/// carries the topic's name, so that no connection has a table of them, and the client's number of
+/// a subscription if the message is for one alone.
+pub(crate) fn filter_message_head(
+    (topic, partition, epoch): (&str, PartitionId, u64),
+    client: Option<u32>,
+    view: &RecordView<'_>,
+    attributes: &[u8],
+    out: &mut Vec<u8>,
+) {
+    let head = NamedHead {
+        topic,
+        partition,
+        position: native::Position { epoch, offset: view.offset() },
+        prev: view.prev(),
+        retained: retained(view),
+        subscription: client,
+    };
+    native::encode_named_message_head(&head, attributes, out);
 }
 
 /// Appends whole frames, one for each position, that settle a filter up to there.
