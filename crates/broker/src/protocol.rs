@@ -65,6 +65,14 @@ impl Transport {
 pub(crate) struct Facts {
     /// A session decodes the client's bytes; otherwise they are read and dropped.
     pub reads_input: bool,
+    /// The client sends requests, and gets an answer to each.
+    pub answers_requests: bool,
+    /// The client has not sent HELLO, which begins its session.
+    pub awaits_hello: bool,
+    /// HELLO has begun a session: the client gets frames as pings, and a ticket when it is to go.
+    pub is_session: bool,
+    /// One cursor stands for all filters of the connection: they are read and settled together.
+    pub has_one_cursor: bool,
     /// The connection has pings and close frames.
     pub is_websocket: bool,
     /// A session outlives an answer: the access log and `$sys` report its begin and its end.
@@ -82,44 +90,47 @@ impl Protocol {
     /// The protocol's row of the table.
     #[inline]
     pub const fn facts(self) -> Facts {
-        const HTTP: Facts = Facts {
-            reads_input: true,
+        const NOTHING: Facts = Facts {
+            reads_input: false,
+            answers_requests: false,
+            awaits_hello: false,
+            is_session: false,
+            has_one_cursor: false,
             is_websocket: false,
             is_lasting: false,
             subscribes: false,
             shares_frames: false,
             transport: Transport::Http,
         };
-        const NATIVE: Facts = Facts {
+        const WEBSOCKET: Facts = Facts {
             reads_input: true,
             is_websocket: true,
-            is_lasting: true,
-            subscribes: true,
-            shares_frames: true,
             transport: Transport::Native,
+            ..NOTHING
         };
         match self {
-            Protocol::Free => Facts { reads_input: false, ..HTTP },
-            Protocol::Http => HTTP,
+            Protocol::Free => NOTHING,
+            Protocol::Http => Facts { reads_input: true, answers_requests: true, ..NOTHING },
             Protocol::Events => Facts {
-                reads_input: false,
+                has_one_cursor: true,
                 is_lasting: true,
                 subscribes: true,
                 transport: Transport::Events,
-                ..HTTP
+                ..NOTHING
             },
-            Protocol::NativeStart => {
-                Facts { is_lasting: false, subscribes: false, shares_frames: false, ..NATIVE }
-            }
-            Protocol::Native => NATIVE,
-            Protocol::Echo => Facts {
-                subscribes: false,
-                shares_frames: false,
-                transport: Transport::Echo,
-                ..NATIVE
+            Protocol::NativeStart => Facts { awaits_hello: true, ..WEBSOCKET },
+            Protocol::Native => Facts {
+                is_session: true,
+                is_lasting: true,
+                subscribes: true,
+                shares_frames: true,
+                ..WEBSOCKET
             },
+            Protocol::Echo => Facts { is_lasting: true, transport: Transport::Echo, ..WEBSOCKET },
             #[cfg(feature = "line-protocol")]
-            Protocol::Line => Facts { is_lasting: true, subscribes: true, ..HTTP },
+            Protocol::Line => {
+                Facts { reads_input: true, is_lasting: true, subscribes: true, ..NOTHING }
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use super::slots::Slot;
 use super::sweep::Pace;
 use crate::ids::{ConnIndex, NONE};
 use crate::now::Now;
-use crate::protocol::{Protocol, flag};
+use crate::protocol::flag;
 use crate::settings::Limits;
 use std::ops::Range;
 
@@ -70,9 +70,7 @@ impl Connections {
             let (Deadline::Head(key) | Deadline::Hello(key)) = deadline;
             let is_due = |slot: &Slot| match deadline {
                 Deadline::Head(_) => slot.is(flag::STARTING),
-                Deadline::Hello(_) => {
-                    slot.protocol == Protocol::NativeStart && !slot.is(flag::CLOSING)
-                }
+                Deadline::Hello(_) => slot.facts().awaits_hello && !slot.is(flag::CLOSING),
             };
             let Some(slot) = self.slots.get(key).filter(|slot| is_due(slot)) else {
                 continue;
@@ -140,7 +138,7 @@ impl Connections {
         now: Now,
     ) -> Option<Swept> {
         let slot = &mut self.slots[index];
-        if slot.protocol == Protocol::Free {
+        if slot.is_free() {
             return None;
         }
         self.old_sessions.age(index, slot, now.monotonic_ms);
@@ -194,17 +192,21 @@ fn due(slot: &Slot, index: ConnIndex, silent_s: u32, limits: &Limits) -> Due {
     if slot.is(flag::CLOSING) {
         return if is_idle() { Due::Abort } else { Due::Nothing };
     }
-    match slot.protocol {
-        Protocol::Native if slot.is(flag::PAUSED | flag::HELD) => Due::Stamp,
-        protocol if protocol.facts().is_websocket => ping_due(slot, index, silent_s),
-        Protocol::Events if silent_s >= limits.heartbeat_interval_s => Due::Heartbeat,
-        Protocol::Http
-            if is_idle() && (slot.is(flag::ASKED) || !slot.is(flag::STARTING | flag::PAUSED)) =>
-        {
-            let is_between_requests = slot.input == NONE && slot.state == NONE;
-            if is_between_requests { Due::KeepAlive } else { Due::Handshake }
-        }
-        _ => Due::Nothing,
+    let facts = slot.facts();
+    if facts.is_session && slot.is(flag::PAUSED | flag::HELD) {
+        Due::Stamp
+    } else if facts.is_websocket {
+        ping_due(slot, index, silent_s)
+    } else if facts.has_one_cursor && silent_s >= limits.heartbeat_interval_s {
+        Due::Heartbeat
+    } else if facts.answers_requests
+        && is_idle()
+        && (slot.is(flag::ASKED) || !slot.is(flag::STARTING | flag::PAUSED))
+    {
+        let is_between_requests = slot.input == NONE && slot.state == NONE;
+        if is_between_requests { Due::KeepAlive } else { Due::Handshake }
+    } else {
+        Due::Nothing
     }
 }
 
@@ -231,6 +233,7 @@ fn spread_s(index: ConnIndex, interval_s: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Protocol;
     use stdx::key::Key;
 
     const KEY: Key = Key { index: 3, generation: 1 };

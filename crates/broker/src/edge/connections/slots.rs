@@ -5,7 +5,7 @@
 
 use crate::edge::ends::End;
 use crate::ids::{ConnIndex, NONE, SubIndex};
-use crate::protocol::{Protocol, flag};
+use crate::protocol::{Facts, Protocol, flag};
 use stdx::blocks::List;
 use stdx::handing::Hand;
 use stdx::key::Key;
@@ -82,6 +82,18 @@ impl Slot {
         }
     }
 
+    /// Whether no connection has the slot.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        self.protocol == Protocol::Free
+    }
+
+    /// The facts of the connection's protocol.
+    #[inline]
+    pub fn facts(&self) -> Facts {
+        self.protocol.facts()
+    }
+
     /// Whether any of these bits is set.
     pub fn is(&self, bits: u32) -> bool {
         self.flags & bits != 0
@@ -149,7 +161,7 @@ impl Slots {
     /// The slot, if this very connection is still there.
     pub fn get(&self, key: Key) -> Option<&Slot> {
         let slot = self.slots.get(key.index)?;
-        (slot.protocol != Protocol::Free && slot.generation == key.generation).then_some(slot)
+        (!slot.is_free() && slot.generation == key.generation).then_some(slot)
     }
 
     /// The connection's key.
@@ -170,7 +182,7 @@ impl Slots {
     /// Whether there is a connection at this index, which is below [`Slots::places`].
     #[inline]
     pub fn is_present(&self, index: ConnIndex) -> bool {
-        self.slots[index.0].protocol != Protocol::Free
+        !self.slots[index.0].is_free()
     }
 
     /// One more than the highest index ever used, rounded up to whole pages.

@@ -19,7 +19,7 @@ use crate::entitlement::{
 };
 use crate::ids::{ConnIndex, NONE};
 use crate::journal::Deed;
-use crate::protocol::{Protocol, flag};
+use crate::protocol::flag;
 use crate::session::{Credential, State};
 use crate::sys;
 use crate::topic::Filter;
@@ -381,7 +381,7 @@ impl Edge {
             Some(settings) if expires_s != NEVER => settings.notice_before_s,
             _ => return false,
         };
-        if !self.connections.slots[index].protocol.facts().subscribes {
+        if !self.connections.slots[index].facts().subscribes {
             return false; // no session, or none yet
         }
         let left_s = u64::from(expires_s).saturating_sub(self.unix_s());
@@ -396,30 +396,27 @@ impl Edge {
     /// connection that waits for nothing: its next request presents a credential of its own.
     fn end_entitled(&mut self, index: ConnIndex, code: ErrorCode) -> bool {
         let slot = &self.connections.slots[index];
-        if slot.is(flag::CLOSING) || matches!(slot.protocol, Protocol::Free) {
+        if slot.is(flag::CLOSING) || slot.is_free() {
             return false;
         }
-        if slot.protocol != Protocol::Http {
+        let answers_requests = slot.facts().answers_requests;
+        if !answers_requests {
             self.tell_decision(index, Deed::GoOn, "", Some(code));
         }
         let slot = &self.connections.slots[index];
-        let is_over = match slot.protocol {
-            Protocol::Http => {
-                let is_over = self.poll_ended(index, code);
-                if self.connections.slots[index].state == NONE {
-                    self.entitle(index, NONE);
-                }
-                is_over
+        let is_over = if answers_requests {
+            let is_over = self.poll_ended(index, code);
+            if self.connections.slots[index].state == NONE {
+                self.entitle(index, NONE);
             }
+            is_over
+        } else if slot.is(flag::BLOCKED) {
             // The client may not have what waits for it, and a close frame would come behind that.
-            _ if slot.is(flag::BLOCKED) => {
-                self.abort(index);
-                true
-            }
-            _ => {
-                self.close_entitled(index, code);
-                true
-            }
+            self.abort(index);
+            true
+        } else {
+            self.close_entitled(index, code);
+            true
         };
         if is_over {
             match code {

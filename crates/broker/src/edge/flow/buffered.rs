@@ -7,7 +7,7 @@ use crate::edge::Edge;
 use crate::edge::connections::buffered::Came;
 use crate::edge::ends::End;
 use crate::ids::{ConnIndex, NONE};
-use crate::protocol::{Protocol, flag};
+use crate::protocol::flag;
 use wire::native::CloseCode;
 
 impl Edge {
@@ -84,9 +84,7 @@ impl Edge {
     /// The longest message or body that a connection may send where others may send this much: less
     /// before HELLO, and without an accepted credential.
     pub(crate) fn input_bytes_max(&self, index: ConnIndex, bytes_max: u32) -> u32 {
-        if self.connections.slots[index].protocol == Protocol::NativeStart
-            || self.is_anonymous(index)
-        {
+        if self.connections.slots[index].facts().awaits_hello || self.is_anonymous(index) {
             bytes_max.min(self.settings.limits.anonymous_input_bytes_max)
         } else {
             bytes_max
@@ -97,7 +95,7 @@ impl Edge {
     /// credential have room for topic and tags beside it; a body over HTTP is the payload.
     pub(crate) fn payload_bytes_max(&self, index: ConnIndex) -> u32 {
         let payload_bytes_max = self.settings.limits.message_bytes_max;
-        if self.is_anonymous(index) && self.connections.slots[index].protocol != Protocol::Http {
+        if self.is_anonymous(index) && !self.connections.slots[index].facts().answers_requests {
             payload_bytes_max
                 .min(self.settings.limits.anonymous_input_bytes_max.saturating_sub(ENVELOPE_BYTES))
         } else {
@@ -116,13 +114,13 @@ impl Edge {
             return false;
         }
         self.statistics.input_timeouts += 1;
-        match self.connections.slots[index].protocol {
-            Protocol::Http => self.handshake_timed_out(index),
-            _ if self.connections.slots[index].is(flag::BLOCKED) => {
-                self.note_end(index, End::of_node(CloseCode::InputTimeout.number()));
-                self.abort(index);
-            }
-            _ => self.close_native(index, CloseCode::InputTimeout),
+        if slot.facts().answers_requests {
+            self.handshake_timed_out(index);
+        } else if slot.is(flag::BLOCKED) {
+            self.note_end(index, End::of_node(CloseCode::InputTimeout.number()));
+            self.abort(index);
+        } else {
+            self.close_native(index, CloseCode::InputTimeout);
         }
         true
     }

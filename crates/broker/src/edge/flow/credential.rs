@@ -6,7 +6,7 @@
 //! session is the token of its HELLO, or the one of the request that became its WebSocket
 //! connection, or the identity in the resume ticket. A client without any is anonymous.
 
-use crate::edge::{Edge, NONE, Protocol, Shown};
+use crate::edge::{Edge, NONE, Shown};
 use crate::entitlement::{Action, CredentialKind, Digest, Purpose};
 use crate::ids::ConnIndex;
 use crate::journal::Deed;
@@ -288,9 +288,10 @@ impl Edge {
 
     /// A connection ends because its entitlement does.
     pub(crate) fn close_entitled(&mut self, index: ConnIndex, code: ErrorCode) {
-        match self.connections.slots[index].protocol {
-            Protocol::Events => self.close_idle(index),
-            _ => self.close_native(index, close_of(code)),
+        if self.connections.slots[index].facts().has_one_cursor {
+            self.close_idle(index);
+        } else {
+            self.close_native(index, close_of(code));
         }
     }
 

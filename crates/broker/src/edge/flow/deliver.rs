@@ -14,7 +14,7 @@ use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::HomeId;
 use crate::notice::{Encoded, Settles};
 use crate::position::Position;
-use crate::protocol::{Protocol, flag};
+use crate::protocol::flag;
 use crate::session::{events, native::encode as native};
 use log::RecordView;
 use stdx::chunk::Slice;
@@ -87,22 +87,23 @@ impl Edge {
         let index = self.subscriptions[subscription].connection;
         let slot = &self.connections.slots[index];
         self.statistics.delivered += 1;
-        let place = match slot.protocol {
-            Protocol::Native => match slot.window_bits() {
+        let place = if slot.facts().shares_frames {
+            match slot.window_bits() {
                 0 => self.native_place(delivery),
                 window_bits => match self.packed_place(window_bits, delivery) {
                     Some(place) => place,
                     None => self.native_place(delivery),
                 },
-            },
-            Protocol::Events if slot.is(flag::RAW) => {
-                match delivery.raw.filter(|&place| self.outboxes.holds(place)) {
-                    Some(place) => place,
-                    None => *delivery.raw.insert(self.enter_raw(delivery)),
-                }
             }
-            Protocol::Http => return self.deliver_to_poll(index, delivery.record),
-            _ => return self.deliver_event(index, subscription, delivery),
+        } else if slot.is(flag::RAW) {
+            match delivery.raw.filter(|&place| self.outboxes.holds(place)) {
+                Some(place) => place,
+                None => *delivery.raw.insert(self.enter_raw(delivery)),
+            }
+        } else if slot.facts().answers_requests {
+            return self.deliver_to_poll(index, delivery.record);
+        } else {
+            return self.deliver_event(index, subscription, delivery);
         };
         // Making room for the frame may have made this very subscription lagging: then the log
         // brings this message too, behind those that had to go.

@@ -13,7 +13,6 @@ use crate::edge::subscriptions::{MatchedIndex, Stage};
 use crate::ids::SubIndex;
 use crate::mail::PartitionId;
 use crate::notice::{Encoded, Settles};
-use crate::protocol::Protocol;
 use crate::session::native::encode as native;
 
 impl Edge {
@@ -31,10 +30,12 @@ impl Edge {
         let mut has_streams = false;
         for &subscription in &targets {
             let entry = &self.subscriptions[subscription];
-            match (entry.stage, self.connections.slots[entry.connection].protocol) {
-                (Stage::Pending, _) => self.passed_while_opening(subscription, partition),
-                (_, Protocol::Events) => has_streams = true,
-                _ => is_wanted = is_wanted || !self.is_catching_up(subscription, partition),
+            if entry.stage == Stage::Pending {
+                self.passed_while_opening(subscription, partition);
+            } else if self.connections.slots[entry.connection].facts().has_one_cursor {
+                has_streams = true;
+            } else {
+                is_wanted = is_wanted || !self.is_catching_up(subscription, partition);
             }
         }
         let topic = std::str::from_utf8(&topic).unwrap_or_default();
@@ -65,7 +66,7 @@ impl Edge {
         let is_native = |edge: &Edge, subscription: SubIndex| {
             let entry = &edge.subscriptions[subscription];
             let slot = &edge.connections.slots[entry.connection];
-            entry.stage == Stage::ByFilter && slot.protocol.facts().shares_frames
+            entry.stage == Stage::ByFilter && slot.facts().shares_frames
         };
         // Making room for it may make others lag: the edge asks only then which of them catch up.
         let (packed, plain) = self.enter_shared(targets, topic, partition, delivery, origin);
@@ -145,7 +146,7 @@ impl Edge {
             let index = entry.connection;
             let slot = &mut self.connections.slots[index];
             if entry.stage != Stage::ByFilter
-                || slot.protocol != Protocol::Events
+                || !slot.facts().has_one_cursor
                 || slot.filter_mark == self.subscriptions.serial()
             {
                 continue;
@@ -171,34 +172,30 @@ impl Edge {
         let origin = self.origin_of(subscription, partition, after, is_paid);
         let entry = &self.subscriptions[subscription];
         let (index, client) = (entry.connection, entry.client);
-        let place = match self.connections.slots[index].protocol {
-            Protocol::Native => {
-                let to = Some((client, self.window_bits(index)));
-                match self.enter_by_filter_packed(topic, partition, delivery, to, origin) {
-                    Some(packed) => packed.place,
-                    None => self.enter_by_filter(topic, partition, delivery, Some(client), origin),
-                }
+        let place = if self.connections.slots[index].facts().shares_frames {
+            let to = Some((client, self.window_bits(index)));
+            match self.enter_by_filter_packed(topic, partition, delivery, to, origin) {
+                Some(packed) => packed.place,
+                None => self.enter_by_filter(topic, partition, delivery, Some(client), origin),
             }
-            _ => {
-                let mut event = std::mem::take(&mut self.work.scratch);
-                event.clear();
-                let epoch = self.settings.log_of(partition).epoch;
-                let through = delivery.view.offset();
-                let encoded = Encoded::mark(Settles::Filters { partition, after, through });
-                let session = self.session(index);
-                session.encode_message(client, Some(topic), epoch, &delivery.view, &mut event);
-                let prefix_bytes_max = session.prefix_bytes_max(&encoded, event.len());
-                self.reserve(event.len() + prefix_bytes_max);
-                let is_wanted =
-                    !self.subscriptions.is_catching_up_at(subscription, partition, after);
-                if is_wanted {
-                    self.push_event(index, &event, &encoded, origin);
-                } else if is_paid {
-                    self.subscriptions.refund_credit(subscription);
-                }
-                self.work.scratch = event;
-                return;
+        } else {
+            let mut event = std::mem::take(&mut self.work.scratch);
+            event.clear();
+            let epoch = self.settings.log_of(partition).epoch;
+            let through = delivery.view.offset();
+            let encoded = Encoded::mark(Settles::Filters { partition, after, through });
+            let session = self.session(index);
+            session.encode_message(client, Some(topic), epoch, &delivery.view, &mut event);
+            let prefix_bytes_max = session.prefix_bytes_max(&encoded, event.len());
+            self.reserve(event.len() + prefix_bytes_max);
+            let is_wanted = !self.subscriptions.is_catching_up_at(subscription, partition, after);
+            if is_wanted {
+                self.push_event(index, &event, &encoded, origin);
+            } else if is_paid {
+                self.subscriptions.refund_credit(subscription);
             }
+            self.work.scratch = event;
+            return;
         };
         // Making room for the frame may have cost earlier ones their place: then the log brings
         // this one too.

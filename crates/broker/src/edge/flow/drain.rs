@@ -15,7 +15,7 @@
 use crate::edge::Edge;
 use crate::edge::draining::{Drain, Draining, Progress};
 use crate::ids::{ConnIndex, NONE};
-use crate::protocol::{Protocol, flag};
+use crate::protocol::flag;
 use crate::settings::Settings;
 use std::ops::Range;
 use wire::native::CloseCode;
@@ -95,8 +95,9 @@ impl Edge {
 
     /// Reads nothing more from a session.
     fn stop_reading(&mut self, index: ConnIndex) {
-        if self.connections.slots[index].protocol == Protocol::Native {
-            self.connections.slots[index].set(flag::HELD);
+        let slot = &mut self.connections.slots[index];
+        if slot.facts().is_session {
+            slot.set(flag::HELD);
         }
     }
 
@@ -104,17 +105,14 @@ impl Edge {
     fn end_drained(&mut self, index: ConnIndex) {
         let slot = &mut self.connections.slots[index];
         slot.clear(flag::HELD);
-        match slot.protocol {
-            Protocol::Native => {
-                // The client has not even read the frames before its ticket.
-                self.go_away_without_ticket(index);
-                self.close_native(index, CloseCode::GoingAway);
-            }
-            // It came late and has sent nothing.
-            Protocol::Http if !slot.is(flag::PAUSED) && slot.state == NONE => {
-                self.close_idle(index);
-            }
-            _ => {}
+        let facts = slot.facts();
+        if facts.is_session {
+            // The client has not even read the frames before its ticket.
+            self.go_away_without_ticket(index);
+            self.close_native(index, CloseCode::GoingAway);
+        } else if facts.answers_requests && !slot.is(flag::PAUSED) && slot.state == NONE {
+            // The client came late and has sent nothing.
+            self.close_idle(index);
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::edge::Edge;
 use crate::edge::ends::End;
 use crate::ids::{ConnIndex, NONE};
-use crate::protocol::{Protocol, flag};
+use crate::protocol::{Transport, flag};
 use crate::session::State;
 
 impl Edge {
@@ -59,11 +59,13 @@ impl Edge {
             self.release_entitlement(index);
         }
         let slot = &self.connections.slots[index];
-        match slot.protocol {
-            Protocol::Native => self.statistics.native_sessions -= 1,
-            Protocol::Events => self.statistics.event_streams -= 1,
-            Protocol::Echo => self.statistics.echo_sessions -= 1,
-            _ => {}
+        if slot.facts().is_lasting {
+            match slot.facts().transport {
+                Transport::Native => self.statistics.native_sessions -= 1,
+                Transport::Events => self.statistics.event_streams -= 1,
+                Transport::Echo => self.statistics.echo_sessions -= 1,
+                Transport::Http => {}
+            }
         }
         self.statistics.ends.count(slot.end());
         self.statistics.closed += 1;

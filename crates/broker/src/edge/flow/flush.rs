@@ -7,7 +7,7 @@ use crate::edge::Edge;
 use crate::edge::ends::End;
 use crate::edge::outbox::{Flushed, Writer};
 use crate::ids::ConnIndex;
-use crate::protocol::{Protocol, flag};
+use crate::protocol::flag;
 use stdx::key::Key;
 
 impl Edge {
@@ -80,7 +80,7 @@ impl Edge {
         if self.connections.slots[index].is(flag::LAGGING) {
             self.read_lagging(index);
         }
-        if self.connections.slots[index].protocol == Protocol::Http {
+        if self.connections.slots[index].facts().answers_requests {
             self.poll_settled(index);
         }
     }

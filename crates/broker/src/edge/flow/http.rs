@@ -86,7 +86,7 @@ impl Edge {
             self.answer_fault(index, &answer, &fault);
         }
         // Of a native session HELLO is still to come.
-        if is_first && self.connections.slots[index].protocol != Protocol::NativeStart {
+        if is_first && !self.connections.slots[index].facts().awaits_hello {
             self.count_handshake(index);
         }
         if early.is_empty() {
@@ -237,7 +237,7 @@ impl Edge {
         answer: &Answer,
     ) -> Vec<u8> {
         let subprotocols: &[&str] =
-            if protocol == Protocol::Echo { &[] } else { &[native::SUBPROTOCOL] };
+            if protocol.facts().awaits_hello { &[native::SUBPROTOCOL] } else { &[] };
         let checked = Upgrade::check(request).and_then(|upgrade| {
             let chosen = match subprotocols {
                 [] => None,
@@ -247,9 +247,10 @@ impl Edge {
                 Some(_) => upgrade.choose_deflate()?,
                 None => None,
             };
-            let early = match protocol {
-                Protocol::NativeStart => upgrade.early_messages(native::EARLY_FRAME_PREFIX)?,
-                _ => Vec::new(),
+            let early = if protocol.facts().awaits_hello {
+                upgrade.early_messages(native::EARLY_FRAME_PREFIX)?
+            } else {
+                Vec::new()
             };
             Ok((upgrade, chosen, deflate, early))
         });
@@ -266,12 +267,11 @@ impl Edge {
                 slot.protocol = protocol;
                 slot.set_window_bits(deflate.map_or(0, |deflate| deflate.server_window_bits));
                 self.set_ping_interval(index, ping_interval_s);
-                match protocol {
-                    Protocol::Echo => {
-                        self.statistics.echo_sessions += 1;
-                        self.session_began(index);
-                    }
-                    _ => self.expect(Deadline::Hello(self.connections.slots.key(index))),
+                if protocol.facts().awaits_hello {
+                    self.expect(Deadline::Hello(self.connections.slots.key(index)));
+                } else {
+                    self.statistics.echo_sessions += 1;
+                    self.session_began(index);
                 }
                 early
             }
@@ -440,7 +440,7 @@ impl Edge {
 
     /// A request, or HELLO behind it, did not come in time.
     pub(crate) fn handshake_timed_out(&mut self, index: ConnIndex) {
-        if self.connections.slots[index].protocol == Protocol::NativeStart {
+        if self.connections.slots[index].facts().awaits_hello {
             return self.close_native(index, CloseCode::HandshakeTimeout);
         }
         self.answer_fault(index, &Answer::default(), &ErrorCode::RequestTimeout.into());

@@ -31,14 +31,14 @@ impl Edge {
         let index = ConnIndex(key.index);
         self.statistics.read_bytes += bytes.len() as u64;
         let slot = &mut self.connections.slots[index];
-        if slot.is(flag::CLOSING | flag::DEAD) || !slot.protocol.facts().reads_input {
+        if slot.is(flag::CLOSING | flag::DEAD) || !slot.facts().reads_input {
             return;
         }
         slot.clear(flag::PINGED);
         let kept = slot.input;
         // The bytes of one HTTP request count as one sign of life, or a peer that drips them would
         // keep its place.
-        let is_in_request = slot.protocol == Protocol::Http && (kept != NONE || slot.state != NONE);
+        let is_in_request = slot.facts().answers_requests && (kept != NONE || slot.state != NONE);
         if !is_in_request {
             self.stamp(index);
         }
@@ -74,9 +74,8 @@ impl Edge {
         self.connections.slots[index].set(flag::ENDED);
         self.note_end(index, End::ENDED);
         // A pending answer still goes out; otherwise the connection ends at once.
-        if self.connections.slots[index].protocol == Protocol::Http
-            && self.connections.slots[index].is(flag::PAUSED)
-        {
+        let slot = &self.connections.slots[index];
+        if slot.facts().answers_requests && slot.is(flag::PAUSED) {
             return;
         }
         self.close(index);

@@ -15,7 +15,6 @@ use crate::inspect::{
 };
 use crate::mail::{Code, HomeId, Publication, Publish, ReadHistory, Reply, ToHome};
 use crate::position::Position;
-use crate::protocol::Protocol;
 use crate::topic::TopicName;
 use std::net::IpAddr;
 use stdx::key::Key;
@@ -109,8 +108,8 @@ impl Edge {
 
     fn is_wanted(&self, index: ConnIndex, wanted: &ConnectionsWanted, peer_of: PeerOf<'_>) -> bool {
         let slot = &self.connections.slots[index];
-        let transport = slot.protocol.facts().transport;
-        slot.protocol != Protocol::Free
+        let transport = slot.facts().transport;
+        !slot.is_free()
             && (!wanted.lagging || slot.is(flag::LAGGING | flag::CATCHING_UP | flag::BLOCKED))
             && wanted.spoken.is_none_or(|wanted| wanted == transport)
             && wanted.subject.as_deref().is_none_or(|beginning| {
@@ -149,12 +148,14 @@ impl Edge {
         Connection {
             id: ConnectionId(self.connection_number(index)),
             key: self.connections.slots.key(index),
-            spoken: slot.protocol.facts().transport,
+            spoken: slot.facts().transport,
             address: self.address_of(index, peer_of),
             is_encrypted: None,
             subject: self.subject_of(index).map(Into::into),
             expires_s: expires_s.filter(|&at| at != crate::entitlement::NEVER),
-            session_ms: (slot.protocol == Protocol::Native)
+            session_ms: slot
+                .facts()
+                .is_session
                 .then(|| self.connections.session_age_ms(index, self.now)),
             ping_interval_s: slot.ping_interval_s,
             subscriptions: slot.subscriptions_count,
@@ -218,11 +219,15 @@ impl Edge {
         } else {
             CloseCode::ApplicationDisconnect
         };
-        match slot.protocol {
-            _ if slot.is(flag::BLOCKED) => self.abort(index),
-            protocol if protocol.facts().is_websocket => self.close_native(index, code),
-            Protocol::Events => self.close_idle(index),
-            _ => self.abort(index),
+        let facts = slot.facts();
+        if slot.is(flag::BLOCKED) {
+            self.abort(index);
+        } else if facts.is_websocket {
+            self.close_native(index, code);
+        } else if facts.has_one_cursor {
+            self.close_idle(index);
+        } else {
+            self.abort(index);
         }
         self.statistics.disconnected_by_operators += 1;
     }

@@ -8,7 +8,7 @@ use crate::edge::journal::Asked;
 use crate::ids::ConnIndex;
 use crate::journal::{Client, Deed, Entry, Event};
 use crate::mail::{Publication, Publish, ToHome};
-use crate::protocol::{Protocol, flag};
+use crate::protocol::flag;
 use crate::sys::{self, Object, Occupancy};
 use std::net::IpAddr;
 use stdx::key::Key;
@@ -42,8 +42,8 @@ impl Edge {
         let subject = entitlement.map_or("", |at| self.access.entitlements.subject(at));
         Client {
             connection: self.connection_number(index),
-            transport: self.connections.slots[index].protocol.facts().transport,
-            // CatchUp a trusted proxy it is the client that counts.
+            transport: self.connections.slots[index].facts().transport,
+            // Behind a trusted proxy it is the client that counts.
             address: origin
                 .map(|(peer, _)| self.connections.peers.client_of_proxy(index).unwrap_or(peer)),
             listener: origin.map(|(_, listener)| listener),
@@ -79,11 +79,11 @@ impl Edge {
     pub(crate) fn session_ended(&mut self, index: ConnIndex) {
         self.journal.take_request(index);
         let slot = &self.connections.slots[index];
-        if !slot.protocol.facts().is_lasting || !self.sessions_are_reported() {
+        if !slot.facts().is_lasting || !self.sessions_are_reported() {
             return;
         }
         let is_finished =
-            slot.protocol == Protocol::Events && slot.is(flag::CLOSING) && !slot.is(flag::DEAD);
+            slot.facts().has_one_cursor && slot.is(flag::CLOSING) && !slot.is(flag::DEAD);
         let key = self.connections.slots.key(index);
         let (code, duration_ms) = self.journal.end_session(key, is_finished, self.now.monotonic_ms);
         if self.settings.journal.access && self.journal.access.take() {

@@ -5,7 +5,7 @@
 use crate::edge::Edge;
 use crate::ids::{ConnIndex, NONE};
 use crate::mail::{HomeId, Lane, PartitionId, ToHome};
-use crate::protocol::{Protocol, flag};
+use crate::protocol::flag;
 
 impl Edge {
     /// Whether a home has room for another request that it answers from memory.
@@ -135,7 +135,7 @@ impl Edge {
             };
             // A long poll that lags waits for a page; its connection stays paused until it is
             // answered.
-            if slot.protocol != Protocol::Http || slot.state == NONE {
+            if !slot.facts().answers_requests || slot.state == NONE {
                 self.resume(ConnIndex(key.index));
             }
             if self.wants_ticket(ConnIndex(key.index)) {

@@ -14,7 +14,7 @@ use wire::websocket::close::CloseCode as WebSocketClose;
 impl Edge {
     /// One native frame from a client.
     pub(crate) fn native_frame(&mut self, index: ConnIndex, bytes: &[u8]) {
-        let has_begun = self.connections.slots[index].protocol != Protocol::NativeStart;
+        let has_begun = !self.connections.slots[index].facts().awaits_hello;
         match decode(bytes, has_begun) {
             Ok(Frame::Hello(hello)) => self.native_hello(index, &hello, bytes),
             Ok(Frame::Subscribe(items)) => self.subscribe_items(index, items.iter()),

@@ -12,7 +12,7 @@ use crate::inspect::Answer;
 use crate::mail::{Appended, Gap, GapReason, HistoryPage, PartitionId, PublishRefusal, Reply};
 use crate::notice::{Beginning, Encoded, Found, Grant, LeftOut, Notice, Refusal, Settles, Then};
 use crate::position::Position;
-use crate::protocol::{Protocol, flag};
+use crate::protocol::flag;
 use crate::session::encode::Session;
 use wire::native::{CloseCode, ErrorCode, UnsubscribeCode};
 
@@ -109,10 +109,12 @@ impl Edge {
 
     /// Counts an error that a client was sent. A client that makes too many faults is closed.
     fn count_notice_error(&mut self, index: ConnIndex, code: ErrorCode) {
-        match self.connections.slots[index].protocol {
-            Protocol::Native | Protocol::NativeStart => self.count_error(index, code),
-            Protocol::Http => {} // counted with the answer to its request
-            _ => self.statistics.errors.count(code),
+        let facts = self.connections.slots[index].facts();
+        if facts.is_websocket {
+            self.count_error(index, code);
+        } else if !facts.answers_requests {
+            // Others are counted with the answer to their request.
+            self.statistics.errors.count(code);
         }
     }
 
@@ -125,7 +127,7 @@ impl Edge {
         let (position, is_replaying) = (grant.position, grant.replaying);
         self.notify_of(index, subscription, &Notice::Subscribed { client, alias, grant });
         if let Some(gap) = grant.gap {
-            let subscribes = self.connections.slots[index].protocol.facts().subscribes;
+            let subscribes = self.connections.slots[index].facts().subscribes;
             self.statistics.gaps += u64::from(subscribes);
             let (epoch, found) = (position.epoch, Found::AtStart(position));
             let notice = Notice::Gap { client, epoch, partition: None, gap, found };
@@ -312,12 +314,11 @@ impl Edge {
             return self.operator_answered(reply, Answer::Published(result));
         }
         let index = ConnIndex(reply.connection.index);
-        match self.connections.slots[index].protocol {
-            Protocol::Http => self.http_published(index, reply.request, result),
-            _ => {
-                let request = reply.request;
-                self.notify(index, &Notice::Published { request, result });
-            }
+        let request = reply.request;
+        if self.connections.slots[index].facts().answers_requests {
+            self.http_published(index, request, result);
+        } else {
+            self.notify(index, &Notice::Published { request, result });
         }
     }
 
@@ -331,35 +332,35 @@ impl Edge {
             return self.operator_answered(reply, Answer::History(result));
         }
         let index = ConnIndex(reply.connection.index);
-        match self.connections.slots[index].protocol {
-            Protocol::Http => self.http_history(index, result),
-            _ => {
-                let request = reply.request;
-                self.notify(index, &Notice::History { request, result: &result });
-            }
+        if self.connections.slots[index].facts().answers_requests {
+            self.http_history(index, result);
+        } else {
+            let request = reply.request;
+            self.notify(index, &Notice::History { request, result: &result });
         }
     }
 
     /// The node drains: the client is to leave, and to return after so many milliseconds.
     pub(crate) fn send_away(&mut self, index: ConnIndex, return_after_ms: u64) {
-        match self.connections.slots[index].protocol {
-            Protocol::Native => self.want_to_go_away(index, return_after_ms),
-            Protocol::NativeStart | Protocol::Echo => self.close_native(index, CloseCode::Shutdown),
-            Protocol::Http if self.is_poll(index) => self.poll_timed_out(index),
+        let slot = &self.connections.slots[index];
+        let facts = slot.facts();
+        if facts.is_session {
+            self.want_to_go_away(index, return_after_ms);
+        } else if facts.is_websocket {
+            self.close_native(index, CloseCode::Shutdown);
+        } else if facts.answers_requests {
             // Between requests there is nothing to say; an answer that is due says `Connection:
             // close`.
-            Protocol::Http
-                if !self.connections.slots[index].is(flag::PAUSED)
-                    && self.connections.slots[index].state == NONE =>
-            {
+            let is_between_requests = !slot.is(flag::PAUSED) && slot.state == NONE;
+            if self.is_poll(index) {
+                self.poll_timed_out(index);
+            } else if is_between_requests {
                 self.close_idle(index);
             }
-            Protocol::Http | Protocol::Free => {}
-            _ => {
-                self.statistics.sent_away += 1;
-                let notice = Notice::GoAway { return_after_ms, urls: &[], ticket: None };
-                self.notify(index, &notice);
-            }
+        } else if facts.subscribes {
+            self.statistics.sent_away += 1;
+            let notice = Notice::GoAway { return_after_ms, urls: &[], ticket: None };
+            self.notify(index, &notice);
         }
     }
 

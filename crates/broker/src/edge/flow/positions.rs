@@ -5,7 +5,7 @@ use crate::edge::outbox::{FrameNumber, Origin};
 use crate::edge::subscriptions::{Next, Stage};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{HomeId, PartitionId, StreamPosition, ToHome};
-use crate::protocol::{Protocol, flag};
+use crate::protocol::flag;
 use stdx::key::Key;
 
 /// The bounds of a step: entries examined, subscriptions notified, bytes queued.
@@ -107,13 +107,13 @@ impl Edge {
         for &subscription in now {
             if self.subscriptions[subscription].is_filter() {
                 self.tell_positions(subscription, telling, true, step);
-                if self.connections.slots[index].protocol == Protocol::Events {
+                if self.connections.slots[index].facts().has_one_cursor {
                     break;
                 }
             }
         }
         step.looked += looked + now.len();
-        if !later.is_empty() && self.connections.slots[index].protocol == Protocol::Native {
+        if !later.is_empty() && self.connections.slots[index].facts().shares_frames {
             self.subscriptions.owe(key, looked + now.len());
         }
     }
@@ -129,9 +129,8 @@ impl Edge {
         let entry = &self.subscriptions[subscription];
         let (index, client, stage) = (entry.connection, entry.client, entry.stage);
         let slot = &mut self.connections.slots[index];
-        let protocol = slot.protocol;
-        let is_served = matches!(protocol, Protocol::Native | Protocol::Events);
-        if !is_served || slot.is(flag::CLOSING | flag::DEAD) {
+        let facts = slot.facts();
+        if !facts.subscribes || slot.is(flag::CLOSING | flag::DEAD) {
             return;
         }
         if stage != Stage::ByFilter {
@@ -141,8 +140,7 @@ impl Edge {
             slot.set(flag::OWED);
             return;
         }
-        let is_native = protocol == Protocol::Native;
-        if is_native
+        if facts.shares_frames
             && !slot.is(flag::CATCHING_UP)
             && let Some((number, place, len)) = step.shared
             && number == client
@@ -168,7 +166,7 @@ impl Edge {
         step.bytes += bytes.len();
         let place = self.enter_bytes(&[&bytes], Origin::Told);
         self.push_place(index, place);
-        if is_native && !self.connections.slots[index].is(flag::CATCHING_UP) {
+        if facts.shares_frames && !self.connections.slots[index].is(flag::CATCHING_UP) {
             step.shared = Some((client, place, bytes.len()));
         }
     }

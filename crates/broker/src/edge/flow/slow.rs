@@ -35,7 +35,7 @@ impl Edge {
         }
         self.statistics.slow_closed += 1;
         self.statistics.slow_closed_for_all += u64::from(excess == Excess::Shared);
-        let is_websocket = slot.protocol.facts().is_websocket;
+        let is_websocket = slot.facts().is_websocket;
         // One that closes already has said why.
         if is_websocket && !slot.is(flag::CLOSING) {
             self.note_end(index, End::of_node(code_of(excess).number()));

@@ -9,7 +9,7 @@ use crate::edge::Edge;
 use crate::edge::outbox::{FrameNumber, Origin};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::PartitionId;
-use crate::protocol::{Protocol, flag};
+use crate::protocol::flag;
 use std::collections::BTreeMap;
 use stdx::blocks::List;
 use stdx::chunk::Slice;
@@ -56,7 +56,7 @@ impl Edge {
         let mut spill = Spill {
             index,
             limit,
-            is_composite: slot.protocol == Protocol::Events && !slot.is(flag::RAW),
+            is_composite: slot.facts().has_one_cursor && !slot.is(flag::RAW),
             is_broken: false,
             dropped: BTreeMap::new(),
             open_filters: None,

@@ -5,7 +5,7 @@ use crate::edge::subscriptions::{Kind, Stage, Terms, Unused};
 use crate::ids::{ConnIndex, NONE, SubIndex, TopicIndex};
 use crate::mail::{HomeId, Page, Subscribe, SubscriptionKey, ToHome};
 use crate::notice::{Grant, Refusal, Wish};
-use crate::protocol::{Protocol, flag};
+use crate::protocol::flag;
 use crate::settings::LagPolicy;
 use log::RecordView;
 use wire::native::ErrorCode;
@@ -41,7 +41,7 @@ impl Edge {
         policy: LagPolicy,
     ) -> SubIndex {
         let slot = &mut self.connections.slots[index];
-        let terms = Terms::new(kind, policy, slot.protocol == Protocol::Events);
+        let terms = Terms::new(kind, policy, slot.facts().has_one_cursor);
         self.subscriptions.insert(index, slot, client, home, terms)
     }
 

@@ -1,9 +1,10 @@
 //! WebSocket connections: messages to native frames or echoes, control frames, the closing
 //! handshake (RFC 6455), compressed messages (RFC 7692).
 
-use crate::edge::{Edge, End, NONE, Progress, Protocol, flag};
+use crate::edge::{Edge, End, NONE, Progress, flag};
 use crate::ids::ConnIndex;
 use crate::notice::Notice;
+use crate::protocol::Transport;
 use crate::session::State;
 use wire::codec::Step;
 use wire::native::CloseCode as NativeClose;
@@ -14,16 +15,17 @@ use wire::websocket::message::{Assembler, Event};
 impl Edge {
     /// One WebSocket frame from the front of `input`.
     pub(crate) fn websocket_input(&mut self, index: ConnIndex, input: &mut [u8]) -> Progress {
-        let protocol = self.connections.slots[index].protocol;
+        let facts = self.connections.slots[index].facts();
         // Before the frame is unmasked in place: it may need a home to have room.
-        if protocol == Protocol::Native && self.pause_for_room(index) {
+        if facts.is_session && self.pause_for_room(index) {
             return Progress::Stop;
         }
         self.begin_frame();
         let limits = &self.settings.limits;
-        let message_bytes_max = match protocol {
-            Protocol::Echo => limits.echo_bytes_max,
-            _ => self.input_bytes_max(index, limits.frame_bytes_max),
+        let message_bytes_max = if facts.transport == Transport::Echo {
+            limits.echo_bytes_max
+        } else {
+            self.input_bytes_max(index, limits.frame_bytes_max)
         };
         let new = Assembler::with_deflate(self.window_bits(index) != 0);
         let (mut assembler, mut buffer) = match self.connections.slots[index].state {
@@ -66,7 +68,7 @@ impl Edge {
     }
 
     fn websocket_event(&mut self, index: ConnIndex, event: Event<'_>) {
-        let is_echo = self.connections.slots[index].protocol == Protocol::Echo;
+        let is_echo = self.connections.slots[index].facts().transport == Transport::Echo;
         match event {
             // A compressed frame comes here once it is inflated.
             Event::Fragment | Event::Pong(_) | Event::Compressed(..) => {}
@@ -137,13 +139,12 @@ impl Edge {
 
     /// Asks the peer for a sign of life.
     pub(crate) fn send_ping(&mut self, index: ConnIndex) {
-        match self.connections.slots[index].protocol {
+        if self.connections.slots[index].facts().is_session {
             // A frame that scripts see, so that a page can tell a dead server from a quiet one.
-            Protocol::Native => {
-                let token = u64::from(self.now_s());
-                self.notify(index, &Notice::Ping { token });
-            }
-            _ => self.send_frame(index, Opcode::Ping, &[]),
+            let token = u64::from(self.now_s());
+            self.notify(index, &Notice::Ping { token });
+        } else {
+            self.send_frame(index, Opcode::Ping, &[]);
         }
     }
 }
