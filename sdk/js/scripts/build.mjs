@@ -1,0 +1,38 @@
+// Builds dist/: ESM and CJS with their types. With --test also dist-test/, the inside for the tests.
+import { build } from "esbuild";
+import { execFileSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+process.chdir(root);
+rmSync("dist", { recursive: true, force: true });
+
+const entryPoints = ["index", "react", "store"].map((name) => `src/${name}.ts`).filter(existsSync);
+const options = { entryPoints, bundle: true, target: "es2020", platform: "neutral", external: ["react"] };
+await build({ ...options, format: "esm", outdir: "dist" });
+await build({ ...options, format: "cjs", outdir: "dist/cjs" });
+
+const tsc = join(dirname(createRequire(import.meta.url).resolve("typescript")), "tsc.js");
+execFileSync(process.execPath, [tsc, "-p", "."], { stdio: "inherit" });
+mkdirSync("dist/cjs", { recursive: true });
+const types = (from) => !/cjs/.test(from);
+for (const name of ["index", "react", "store", "client", "codes", "errors", "items", "message", "options", "storage", "subscription", "codec", "core", "platform"]) {
+  for (const path of [`${name}.d.ts`, name]) {
+    if (existsSync(`dist/${path}`)) cpSync(`dist/${path}`, `dist/cjs/${path}`, { recursive: true, filter: types });
+  }
+}
+writeFileSync("dist/cjs/package.json", '{ "type": "commonjs" }\n');
+
+if (process.argv.includes("--test")) {
+  await build({
+    entryPoints: ["test/inside.ts"],
+    bundle: true,
+    format: "esm",
+    target: "es2020",
+    platform: "neutral",
+    outdir: "dist-test",
+  });
+}

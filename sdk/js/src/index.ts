@@ -1,0 +1,1 @@
+export { CroreError, GapError } from "./errors.js";

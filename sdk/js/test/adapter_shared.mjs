@@ -1,0 +1,60 @@
+// What both adapters of the scenarios share: forms of options, items and answers.
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { scriptProgram, spec } from "./places.mjs";
+
+export const NEEDS = ["unauthorized_retry", "timeouts", "queue_bounds", "buffer"];
+
+export const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (two) => parseInt(two, 16));
+export const hexOf = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/** An item as the scenarios write it. */
+export function itemEffect(label, item) {
+  if (item.kind === "message") return { item: label, kind: "message", ...messageFields(item) };
+  return { item: label, ...item };
+}
+
+export function messageFields(message) {
+  return {
+    position: message.position,
+    topic: message.topic,
+    payload: hexOf(message.bytes),
+    content_type: message.contentType ?? null,
+    tags: message.tags,
+    retained: message.retained,
+    partition: message.partition ?? null,
+  };
+}
+
+export function errorEffect(label, error) {
+  const { code, temporary, restart, limit } = error;
+  if (code === undefined) return { answer: label, error: error.name };
+  return { answer: label, error: "Refused", code, temporary, restart: restart ?? null, limit: limit ?? null };
+}
+
+/** Plays all scenarios of a mode; `adapter` answers one command. Returns results by name. */
+export async function play(mode, adapter, only) {
+  const folder = join(spec, "scenarios");
+  const files = readdirSync(folder).filter((name) => name.endsWith(".json") && name !== "schema.json");
+  const filter = only ? ["--only", only] : [];
+  const player = spawn(scriptProgram, ["--mode", mode, ...filter, ...files.map((name) => join(folder, name))], {
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  const results = new Map();
+  let end;
+  player.stderr.resume();
+  for await (const line of createInterface({ input: player.stdout })) {
+    const command = JSON.parse(line);
+    if (command.do === "end") {
+      end = command;
+      break;
+    }
+    if (command.do === "result") results.set(command.scenario, command);
+    const reply = command.do === "result" ? { effects: [] } : await adapter(command);
+    player.stdin.write(JSON.stringify(reply) + "\n");
+  }
+  if (!end) throw new Error("crore-script has ended early");
+  return { results, ...end };
+}

@@ -1,0 +1,12 @@
+// Every scenario of spec/scenarios in core mode; none is skipped.
+import assert from "node:assert/strict";
+import test from "node:test";
+import { coreAdapter } from "./adapter_core.mjs";
+import { play } from "./adapter_shared.mjs";
+
+test("scenarios in core mode", async () => {
+  const { results, passed, failed, skipped } = await play("core", coreAdapter(), process.env.ONLY);
+  const bad = [...results.values()].filter((it) => it.result !== "passed");
+  console.log(`core: ${passed} passed, ${failed} failed, ${skipped} skipped`);
+  assert.deepEqual(bad.map((it) => `${it.scenario}: step ${it.step}: ${it.why}`), []);
+});
