@@ -98,7 +98,7 @@ impl From<ErrorCode> for NotAdmitted<'_> {
 }
 
 impl Offer<'_> {
-    /// Its cost on the way to its home, in bytes.
+    /// Bytes of the publication's request to its home.
     pub(crate) fn cost(&self) -> u64 {
         publication_cost(self.payload_bytes + self.attributes_bytes).into()
     }

@@ -79,7 +79,7 @@ pub enum DiskQuery {
         topic: Slice,
         /// Inclusive.
         through: u64,
-        /// At most so many.
+        /// The maximum number of records.
         count: u32,
         /// Milliseconds since 1970.
         not_before_ms: u64,
@@ -168,10 +168,9 @@ pub enum DiskAnswer {
         /// The partition's least offset on disk when this was read. What lay below had been
         /// dropped; when the home deals with the answer, more may have been.
         floor: u64,
-        /// Everything up to here has been looked at.
+        /// The end of the range that was read.
         through: u64,
-        /// No record of the range can be read, and some were there: they are lost. Whole records
-        /// are on other pages.
+        /// The records of the range are damaged and lost. Whole records are on other pages.
         damaged: bool,
     },
 }

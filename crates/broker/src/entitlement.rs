@@ -76,9 +76,9 @@ pub struct Question {
     pub purpose: Purpose,
     /// The kind of the credential.
     pub kind: CredentialKind,
-    /// Its bytes, at most [`CREDENTIAL_BYTES_MAX`].
+    /// The bytes of the credential, at most [`CREDENTIAL_BYTES_MAX`].
     pub credential: Box<[u8]>,
-    /// Its hash.
+    /// The hash of the credential.
     pub digest: Digest,
 }
 
@@ -131,7 +131,7 @@ pub struct Decision {
 /// The entitlement of a client. Equal credentials have equal entitlements.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entitlement {
-    /// Which credential this is of.
+    /// The digest of the credential.
     pub digest: Digest,
     /// The subject: `sub` of a token, the name of an API key; at most [`SUBJECT_BYTES_MAX`] bytes,
     /// may be empty.

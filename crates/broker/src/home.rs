@@ -111,7 +111,7 @@ pub struct Home {
     shares: Vec<Share>,
     /// Copies of retained records, found by their topics.
     retained: Slab<Slice>,
-    /// Which publications need not be appended again.
+    /// The publications that need not be appended again.
     dedup: Dedup,
     rates: Rates,
     steady: Steady,

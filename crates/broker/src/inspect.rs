@@ -52,7 +52,7 @@ impl ConnectionId {
         (self.0 >> 48) as EdgeId
     }
 
-    /// Its place there.
+    /// The index of the connection's slot.
     pub(crate) fn index(self) -> u32 {
         (self.0 & 0xff_ffff) as u32
     }
@@ -75,25 +75,25 @@ impl FromStr for ConnectionId {
     }
 }
 
-/// Which connections are wanted; the default wants all.
+/// Selection of connections; the default selects all.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionsWanted {
     /// Only clients in this network; none where addresses are not known.
     pub network: Option<Network>,
-    /// That speak this.
+    /// The protocol of the connections.
     pub spoken: Option<Transport>,
     /// Whose subject begins so.
     pub subject: Option<Box<str>>,
-    /// That do not take what they are sent as fast as it comes.
+    /// Only connections that do not read as fast as messages come.
     pub lagging: bool,
 }
 
-/// Which topics are wanted; the default wants all.
+/// Selection of topics; the default selects all.
 #[derive(Clone, Debug, Default)]
 pub struct TopicsWanted {
     /// Whose names begin so.
     pub prefix: Box<str>,
-    /// That this filter covers; valid, empty for all.
+    /// A filter that covers the topics; valid, empty for all.
     pub filter: Box<str>,
 }
 
@@ -113,25 +113,25 @@ pub enum Question {
     Connections {
         /// The first place to look at.
         from: u32,
-        /// Which.
+        /// The selection.
         wanted: ConnectionsWanted,
-        /// At most so many.
+        /// The maximum number of entries.
         len_max: u32,
     },
     /// Asks an edge for one connection.
     Connection(ConnectionId),
     /// Asks an edge for the subscriptions of a connection, newest first.
     Subscriptions {
-        /// Which connection.
+        /// The id of the connection.
         connection: ConnectionId,
         /// The number of newest subscriptions to leave out.
         skipped: u32,
-        /// At most so many.
+        /// The maximum number of entries.
         len_max: u32,
     },
     /// Asks an edge to end a connection.
     Disconnect {
-        /// Which.
+        /// The id of the connection.
         connection: ConnectionId,
         /// The close code permits the client to come back.
         may_return: bool,
@@ -161,9 +161,9 @@ pub enum Question {
     Topics {
         /// The first place to look at.
         from: u32,
-        /// Which.
+        /// The selection.
         wanted: TopicsWanted,
-        /// At most so many.
+        /// The maximum number of entries.
         len_max: u32,
         /// The time, in milliseconds since 1970-01-01 UTC: messages are recent by it.
         now_ms: u64,
@@ -217,7 +217,7 @@ pub enum Answer {
 /// One connection, as far as its edge knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Connection {
-    /// Its name.
+    /// The id.
     pub id: ConnectionId,
     /// The key of the connection in the network.
     pub key: Key,
@@ -225,7 +225,7 @@ pub struct Connection {
     pub spoken: Transport,
     /// The address of the client.
     pub address: Option<IpAddr>,
-    /// It speaks TLS; the shell knows, and adds it.
+    /// Whether the connection uses TLS; the shell knows, and adds it.
     pub is_encrypted: Option<bool>,
     /// The subject of the credential.
     pub subject: Option<Box<str>>,
@@ -243,9 +243,9 @@ pub struct Connection {
     pub outbox_bytes: u64,
     /// Some subscription is read from the log, because it replays or did not keep up.
     pub is_lagging: bool,
-    /// Its socket takes nothing at present.
+    /// The socket takes no bytes at present.
     pub is_blocked: bool,
-    /// It is being closed.
+    /// The connection is being closed.
     pub is_closing: bool,
 }
 
@@ -282,7 +282,7 @@ pub struct Topic {
     pub name: Box<str>,
     /// The partition of the topic.
     pub partition: PartitionId,
-    /// Its newest record's; none without a record.
+    /// The position of the newest record; none without a record.
     pub head: Option<Position>,
     /// The recent messages; none where too many records were counted for other topics of the same
     /// answer.

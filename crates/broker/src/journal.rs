@@ -45,9 +45,9 @@ pub enum Event {
     Requested {
         /// Whose.
         client: Client,
-        /// Its method; empty if it could not be understood.
+        /// The method; empty for a malformed request.
         method: Box<str>,
-        /// Its path, as it was sent, without the query; at most [`PATH_BYTES_MAX`] bytes.
+        /// The path, as it was sent, without the query; at most [`PATH_BYTES_MAX`] bytes.
         path: Box<str>,
         /// The answer's status.
         status: u16,
@@ -56,9 +56,9 @@ pub enum Event {
         /// From the end of its head to the answer, in milliseconds.
         duration_ms: u64,
     },
-    /// It was looked at what a client may do.
+    /// A client's action was permitted or refused.
     Decided {
-        /// Which.
+        /// The client.
         client: Client,
         /// The requested action.
         deed: Deed,
@@ -112,7 +112,7 @@ pub enum Deed {
 }
 
 impl Deed {
-    /// Its word.
+    /// The name of the action in entries.
     pub fn word(self) -> &'static str {
         match self {
             Deed::Act(Action::Subscribe) => "subscribe",

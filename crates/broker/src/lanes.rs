@@ -1,4 +1,4 @@
-//! In which lane a request is counted: what may have to wait for a disk has one for each log.
+//! Lanes of requests: those that may have to wait for a disk have a lane for each log.
 
 use crate::mail::{Lane, Publish, ReadFilter, ReadHistory, ReadTopic, Start, Subscribe, ToHome};
 use crate::settings::Settings;

@@ -24,7 +24,8 @@ use stdx::key::Key;
 pub use wire::native::ErrorCode as Code;
 pub use wire::native::{IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX};
 
-/// Which subscription of an edge a letter is about: its slab index and a generation against reuse.
+/// The subscription that a letter concerns: its slab index in the edge and a generation against
+/// reuse.
 pub type SubscriptionKey = Key;
 
 /// The address of an answer: a connection of the edge and the number that the session gave to its
@@ -93,7 +94,7 @@ pub struct ProducerStamp {
 pub struct PartitionCursor {
     /// The partition, numbered over all logs.
     pub partition: PartitionId,
-    /// Everything up to here is settled.
+    /// The position up to which everything is settled.
     pub position: Position,
 }
 
@@ -123,7 +124,7 @@ pub struct Resumed {
 /// Bounds of one page of history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct PageLimits {
-    /// At most so many records.
+    /// The maximum number of records.
     pub records_max: u32,
     /// About so many bytes; one record always fits.
     pub bytes_max: u32,
@@ -198,7 +199,7 @@ pub enum ToHome {
         /// The filter.
         filter: Slice,
     },
-    /// So many more bytes of live messages may be on their way. Costs no request credit.
+    /// Grants further bytes of live messages under way. Costs no request credit.
     Credit {
         /// Bytes, counted by [`ToEdge::cost`].
         bytes: u32,
@@ -231,7 +232,7 @@ pub struct ReadTopic {
     pub subscription: SubscriptionKey,
     /// Records after this offset.
     pub after: u64,
-    /// Which of them.
+    /// The selection of the records.
     pub mode: ReadMode,
     /// Bounds of the page.
     pub limits: PageLimits,
@@ -404,7 +405,7 @@ pub enum ToEdge {
         lane: Lane,
         /// The number of requests.
         requests: u32,
-        /// Their cost together ([`ToHome::cost`]).
+        /// The cost of these requests together ([`ToHome::cost`]).
         bytes: u64,
     },
     /// A log on disk has made no progress for a while, although it was asked, or continues. While
@@ -428,7 +429,7 @@ pub struct Grant {
     pub generation: u32,
     /// The topic's partition.
     pub partition: PartitionId,
-    /// Everything up to here is settled for the subscription.
+    /// The position up to which everything is settled for the subscription.
     pub position: Position,
     /// Whether pages follow.
     pub replaying: bool,
@@ -456,7 +457,7 @@ pub struct FilterPage {
     pub records: Vec<(Slice, Slice)>,
     /// Stretches that the mode left out, in log order: none of `records` lies within.
     pub skipped: Vec<Skip>,
-    /// Everything up to here is settled.
+    /// The offset up to which everything is settled.
     pub through: u64,
     /// The live messages that follow this letter on the stream continue from `through`.
     pub caught_up: bool,
@@ -474,7 +475,7 @@ pub struct Page {
     pub skipped: Option<u64>,
     /// The records, in log order.
     pub records: Vec<Slice>,
-    /// Everything up to here is settled.
+    /// The offset up to which everything is settled.
     pub through: u64,
     /// The live messages that follow this letter on the stream continue from `through`; those
     /// at or below it, which a stream that lags may still carry, are dropped by the edge.
@@ -486,7 +487,7 @@ pub struct Page {
 pub struct Description {
     /// The connection.
     pub connection: Key,
-    /// That of the question.
+    /// The number of the question.
     pub number: u32,
     /// The names, in the order of the question; each behind its length in one byte.
     pub names: Slice,
@@ -558,28 +559,27 @@ pub enum GapReason {
     BeyondHead,
     /// The rule's `history_messages_max` or `history_age_max` keeps them from being served.
     HistoryLimit,
-    /// They were damaged on disk and are lost.
+    /// The records were damaged on disk and are lost.
     Damaged,
 }
 
 /// The position of a stream in one partition, and the oldest record that the log has there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamPosition {
-    /// Which.
+    /// The partition.
     pub partition: PartitionId,
-    /// Everything up to here that the edge has interest in has been posted before.
+    /// The offset up to which all messages that the edge has interest in have been posted before.
     pub through: u64,
     /// The least offset that a record may have; above the head if there is none.
     pub oldest: u64,
 }
 
-/// Which of an edge's counts of requests on their way to a home a request is in. Logs are indexes
-/// into the settings.
+/// Lanes: the counts of an edge's requests under way to a home. Logs are indexes into the settings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hand)]
 pub enum Lane {
     /// The home deals with it from memory, at once.
     Memory,
-    /// It may have to wait for this log on disk.
+    /// Requests that may have to wait for this log on disk.
     Disk(u16),
     /// Pages of this log, in memory or on disk, for subscriptions that replay or lag.
     Pages(u16),

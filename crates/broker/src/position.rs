@@ -23,9 +23,9 @@ pub struct Position {
 pub enum Standing {
     /// The records after this offset are missing.
     After(u64),
-    /// It belongs to another life of the log: nothing can be said, all is a gap.
+    /// The position belongs to another life of the log: everything is a gap.
     UnknownEpoch,
-    /// It is beyond what the log has ever held: all is a gap.
+    /// The position is beyond the log's head: everything is a gap.
     BeyondHead,
 }
 

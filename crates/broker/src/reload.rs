@@ -25,13 +25,13 @@ use crate::topic::Filter;
 /// The reason why a rule stays as it was until the next start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// It names another log. All else of it is in force.
+    /// The rule names another log. Its other settings are in force.
     Log,
-    /// It is new, and topics would move to another log.
+    /// The rule is new, and topics would move to another log.
     MovesTopics,
-    /// It has gone, and its topics would move to another log.
+    /// The rule was removed, and its topics would move to another log.
     KeepsTopics,
-    /// It names a log that is new itself.
+    /// The rule names a log that is new itself.
     NewLog,
     /// There are as many rules as there can be.
     Full,

@@ -12,8 +12,8 @@ use stdx::hash::partition_of;
 use stdx::networks::Networks;
 pub use wire::http::ForwardedField;
 
-/// Everything that shards need to know. What of it may change while they run, [`Settings::renewed`]
-/// says.
+/// The settings of a node that its shards need. [`Settings::renewed`] lists those that may change
+/// while they run.
 #[derive(Clone, Debug, Hand)]
 pub struct Settings {
     /// I/O threads; each runs an edge.
@@ -168,7 +168,7 @@ impl std::fmt::Debug for TicketKey {
 /// One log.
 #[derive(Clone, Debug, Hand)]
 pub struct LogSettings {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The number of partitions; fixed for the life of the log.
     pub partitions_count: u32,
@@ -209,7 +209,7 @@ pub enum Durability {
 /// A life of a log that ended because acknowledged records might have been lost.
 #[derive(Clone, Debug, Hand)]
 pub struct OlderEpoch {
-    /// Its number.
+    /// The number of this life of the log.
     pub epoch: u64,
     /// Offsets by partition of the log: the next life has the same records below this offset, and
     /// perhaps others from it on.
@@ -302,7 +302,7 @@ pub enum Publishers {
 /// as they come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub enum LagPolicy {
-    /// All that it has missed is read from the log, in pages.
+    /// All missed messages are read from the log, in pages.
     #[default]
     Replay,
     /// The newest message (of a filter that of each topic), once the socket has drained; the
@@ -310,7 +310,7 @@ pub enum LagPolicy {
     Conflate,
     /// No message; reported as skipped. The subscription continues with the next message.
     Drop,
-    /// It ends, to be begun again after the last message that the client has.
+    /// The subscription ends; the client may begin it again after its last message.
     Disconnect,
 }
 

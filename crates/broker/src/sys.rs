@@ -39,7 +39,7 @@ pub enum Occupancy {
     Occupied(Box<[u8]>),
     /// A topic has lost its last one.
     Vacated(Box<[u8]>),
-    /// More of it happened in a second than the settings want to be told.
+    /// More topics changed in a second than the settings permit to report.
     LeftOut {
         /// Topics occupied.
         occupied: u64,

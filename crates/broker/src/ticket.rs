@@ -21,7 +21,7 @@ use wire::native::{TICKET_BYTES_MAX, varint};
 pub struct Ticket {
     /// The time of issue, milliseconds since 1970.
     pub issued_ms: u64,
-    /// Until when it holds, milliseconds since 1970.
+    /// The time of expiry, milliseconds since 1970.
     pub expires_ms: u64,
     /// The identity of the client, as `session::identity` writes it; empty for an anonymous one.
     pub identity: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct TicketSubscription {
     pub fail_on_gap: bool,
     /// Without one the rule's holds.
     pub policy: Option<LagPolicy>,
-    /// Everything up to here is settled.
+    /// The cursor up to which everything is settled.
     pub cursor: TicketCursor,
 }
 
@@ -62,7 +62,7 @@ pub enum TicketRefusal {
     Malformed,
     /// Signed by none of our keys, or changed.
     Forged,
-    /// Its time is over.
+    /// The ticket has expired.
     Expired,
     /// Issued before the moment from which tickets count.
     Revoked,

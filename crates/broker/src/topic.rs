@@ -25,11 +25,11 @@ pub struct Filter<'a>(&'a str);
 /// The reason why a text is neither topic name nor filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TopicError {
-    /// It has no bytes.
+    /// The text has no bytes.
     Empty,
-    /// It has more than [`NAME_BYTES_MAX`] bytes.
+    /// The text has more than [`NAME_BYTES_MAX`] bytes.
     TooLong,
-    /// It holds a control character, U+0000 to U+001F or U+007F.
+    /// The text holds a control character, U+0000 to U+001F or U+007F.
     ControlCharacter,
     /// A topic name holds `+` or `#`.
     WildcardInName,
@@ -323,7 +323,7 @@ mod tests {
         }
     }
 
-    /// Against all topics and filters of up to three levels over a few names.
+    /// A check against all topics and filters of up to three levels over a few names.
     #[test]
     fn overlapping_and_beating() {
         let paths = |levels: &[&str]| {

@@ -64,7 +64,7 @@ fn window_bits_min(plain_bytes: usize) -> u8 {
     windows.find(|&bits| plain_bytes <= 1 << bits).unwrap_or(WINDOW_BITS_MAX)
 }
 
-/// So many bytes compressed or inflated count as a frame of the connection's share of a turn.
+/// Bytes compressed or inflated that count as a frame of the connection's share of a turn.
 pub(crate) const WORK_BYTES_FRAME: u64 = 16 << 10;
 /// Bytes that one turn compresses for single connections; the rest goes out uncompressed.
 const PRIVATE_BYTES_TURN_MAX: usize = 256 << 10;

@@ -18,7 +18,7 @@ impl<const N: usize> Counts<N> {
         self.0.get(place).copied().unwrap_or(0)
     }
 
-    /// All of them, in order.
+    /// All numbers, in order.
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
         self.0.into_iter()
     }

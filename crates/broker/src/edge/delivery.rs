@@ -13,9 +13,9 @@ pub(crate) struct Delivery<'a> {
     pub view: RecordView<'a>,
     pub home: HomeId,
     pub topic: TopicIndex,
-    /// It answers a question of one connection, and the log may not bring it again.
+    /// The delivery answers a question of one connection, and the log may not bring it again.
     pub is_answer: bool,
-    /// It is read from the log for one subscription, not for all.
+    /// The record is read from the log for one subscription, not for all.
     pub is_private: bool,
     pub native: Option<FrameNumber>,
     /// The native frame, compressed; `None`: no client has needed it so far.

@@ -31,7 +31,7 @@ const ORIGIN_PAUSE_MS: u64 = 60_000;
 struct Known {
     /// The peer's address.
     address: u128,
-    /// Against what an earlier connection left here.
+    /// The connection's generation, so that facts of an earlier connection do not count.
     generation: u32,
     /// Begin of its session: the low half of milliseconds of the monotonic clock; durations are
     /// reported up to 49 days.

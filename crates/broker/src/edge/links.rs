@@ -244,7 +244,7 @@ struct Window {
     waiting: VecDeque<Key>,
     /// Connections that wait behind these, because they have just had room.
     served: VecDeque<Key>,
-    /// All of both.
+    /// The waiting connections of both lists.
     waits: BTreeSet<Key>,
 }
 

@@ -247,7 +247,7 @@ impl std::ops::AddAssign for ErrorCounts {
     }
 }
 
-/// They stand there by number.
+/// The place of a code: codes are in the order of their numbers.
 fn place_of(code: ErrorCode) -> usize {
     ErrorCode::ALL
         .binary_search_by_key(&code.number(), |known| known.number())
@@ -275,7 +275,7 @@ impl Forbidden {
         *number += 1;
     }
 
-    /// All of them.
+    /// The sum of the counts.
     pub fn total(&self) -> u64 {
         self.subscribe + self.publish + self.history
     }
@@ -284,7 +284,7 @@ impl Forbidden {
 /// Subscriptions that came with a position, by outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters, Metrics)]
 pub struct Recoveries {
-    /// Everything behind the position follows.
+    /// All records after the position follow.
     pub complete: u64,
     /// Some records are no longer available; the client got the gap.
     pub gap: u64,

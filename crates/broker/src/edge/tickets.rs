@@ -95,8 +95,8 @@ pub(crate) struct Asked {
     pub positions: BTreeMap<PartitionId, u64>,
 }
 
-/// No subscription takes less of a ticket: number, flags, length and a byte of the filter, epoch,
-/// offset.
+/// Minimum bytes of a subscription in a ticket: number, flags, length and a byte of the filter,
+/// epoch, offset.
 const SUBSCRIPTION_BYTES_MIN: usize = 6;
 pub(crate) const SUBSCRIPTIONS_MAX: usize = TICKET_BYTES_MAX / SUBSCRIPTION_BYTES_MIN;
 

@@ -70,18 +70,18 @@ pub(super) struct Dedup {
 pub(super) enum Verdict {
     /// To be appended, and then noted.
     New,
-    /// It has this offset already.
+    /// The publication has this offset already.
     Duplicate(u64),
-    /// It is proposed under this number, and not placed yet.
+    /// The publication is proposed under this number, and not placed yet.
     Proposed(u64),
 }
 
 /// The place of a publication when it is noted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Noted {
-    /// It lies at this offset.
+    /// The publication lies at this offset.
     At(u64),
-    /// It is proposed under this number of its partition.
+    /// The publication is proposed under this number of its partition.
     Proposed(u64),
 }
 

@@ -126,13 +126,13 @@ struct Wanted {
 /// The result for a filter that an edge wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Added {
-    /// It is there now.
+    /// The filter was added.
     New,
     /// The edge had it here.
     Known,
     /// `filters_per_shard_max` different ones are there already; nothing has changed.
     Full,
-    /// Its user has brought `filters_per_user_max`; nothing has changed.
+    /// The user has brought `filters_per_user_max`; nothing has changed.
     TooMany,
 }
 

@@ -41,7 +41,7 @@ struct Found {
     records: Vec<(Slice, Slice)>,
     skipped: Vec<Skip>,
     through: u64,
-    /// Everything up to where it was to end has been looked at.
+    /// The scan has reached its end.
     complete: bool,
     scanned_bytes: usize,
 }

@@ -34,7 +34,7 @@ impl Home {
         self.settings.sys.topics && !self.interests.is_subscribed(topic)
     }
 
-    /// It has got its first one.
+    /// Reports that a topic has its first subscriber.
     pub(super) fn tell_occupied(&mut self, topic: u32, turn: &mut Turn<'_>) {
         let name = self.interests.topics.name(topic);
         if is_own(name) {
@@ -50,7 +50,7 @@ impl Home {
         }
     }
 
-    /// It has been released by an edge: perhaps it has lost its last one.
+    /// Reports a topic that an edge has released, if it has lost its last subscriber.
     pub(super) fn tell_vacated(&mut self, topic: u32, turn: &mut Turn<'_>) {
         if !self.is_vacant(topic) {
             return;

@@ -22,10 +22,10 @@ pub(super) const SEGMENT_AGE_PART: u64 = 8;
 /// A partition and what its home knows of it beside the log.
 #[derive(Debug)]
 pub(super) struct HomePartition {
-    /// Its number over all logs.
+    /// The number of the partition over all logs.
     pub id: PartitionId,
     pub epoch: u64,
-    /// Which of the home's logs.
+    /// The index of its log in this home.
     pub share: usize,
     /// The records present; of a log on disk the newest ones.
     pub log: Partition,

@@ -23,7 +23,7 @@ use crate::mail::{Code, PartitionId, Publication};
 pub(super) enum Proposed {
     /// The record lies in the log.
     Placed(Placed),
-    /// It is answered later, under this number.
+    /// The answer comes later, under this number.
     Waits(u64),
 }
 
@@ -36,10 +36,10 @@ pub enum Settled {
         partition: PartitionId,
         /// The number of the proposal: the offset in the record that was proposed.
         proposal: u64,
-        /// Its offset; above every record of the partition before it.
+        /// The offset; above every record of the partition before it.
         offset: u64,
     },
-    /// No proposal of the log that waits lies in it, nor ever will.
+    /// The refusal of all waiting proposals of the log: none lies in it, nor ever will.
     Refused(Code),
 }
 

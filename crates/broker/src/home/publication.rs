@@ -42,7 +42,7 @@ pub(super) struct Checked<'a> {
     pub flags: Flags,
     pub attributes: RecordAttributes<'a>,
     pub record_bytes: u64,
-    /// It becomes the topic's retained message.
+    /// The publication becomes the topic's retained message.
     pub retains: bool,
     /// The rule bounds how many messages the topic takes in a second.
     pub rate_max: Option<NonZeroU32>,
@@ -88,7 +88,7 @@ pub(super) fn code_of(error: AppendError) -> Code {
 pub(super) struct RecordAttributes<'a> {
     content_type: Option<&'a str>,
     tags: Vec<(&'a [u8], &'a [u8])>,
-    /// Their bytes in the record, with those of the publication's names.
+    /// Bytes of the fields in the record, with those of the publication's names.
     pub fields_bytes: u64,
 }
 

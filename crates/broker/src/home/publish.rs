@@ -22,9 +22,9 @@ use stdx::chunk::Slice;
 
 /// The result of a publication.
 enum Outcome {
-    /// It has been appended.
+    /// The publication was appended.
     Placed(Placed),
-    /// It had been appended before, in this partition and at this offset.
+    /// The publication had been appended before, in this partition and at this offset.
     Duplicate(u32, u64),
     /// It, or what it repeats, is staged, and answered later.
     Waits,
@@ -117,7 +117,7 @@ impl Home {
         self.fan_out(placed.topic, placed.local, placed.offset, &placed.record, turn);
     }
 
-    /// It had been published before, at this offset.
+    /// Answers a publication that had been published before, at this offset.
     pub(super) fn repeated(
         &mut self,
         publisher: Publisher,

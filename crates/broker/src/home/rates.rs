@@ -32,7 +32,7 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// No bucket. `seed` is the home's secret.
+    /// An empty table. `seed` is the home's secret.
     pub fn new(seed: Seed) -> Rates {
         let derived = |place: &[u8]| keyed(seed, place);
         Rates {

@@ -136,8 +136,8 @@ impl Home {
         newest.filter(|&newest| newest > after)
     }
 
-    /// Up to where the disk may have records of the topic after `after` that memory has not; none
-    /// if it has nothing to add.
+    /// The offset up to which the disk may have records of the topic after `after` that memory has
+    /// not; none if it has nothing to add.
     pub(super) fn on_disk_through(&self, topic: u32, after: u64) -> Option<u64> {
         let entry = self.interests.topics.get(topic)?;
         let partition = &self.partitions[entry.partition as usize];

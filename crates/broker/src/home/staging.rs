@@ -51,7 +51,7 @@ pub(super) struct Staging {
 struct Staged {
     local: u32,
     topic: u32,
-    /// Its number within the partition, and the offset in its record.
+    /// The number within the partition, and the offset in its record.
     proposal: u64,
     record: Slice,
     retain: Retain,

@@ -153,7 +153,7 @@ impl HomeRefusals {
         *counter += 1;
     }
 
-    /// All of them.
+    /// The sum of the counts.
     pub fn total(&self) -> u64 {
         self.topics_full
             + self.filters_full

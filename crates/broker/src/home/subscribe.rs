@@ -279,7 +279,7 @@ impl Home {
         }
     }
 
-    /// At most so many messages, none older than this.
+    /// The maximum number of messages, and the minimum time of the oldest, for this rule.
     fn limits_of(&self, now_ms: u64, rule: u16, topic: u32, count: u32) -> (u32, u64) {
         let rule = self.settings.rule_of(rule, || self.interests.topics.name(topic));
         (count.min(rule.history_messages_max), now_ms.saturating_sub(rule.history_age_max_ms))

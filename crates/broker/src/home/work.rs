@@ -32,15 +32,15 @@ pub(super) enum Work {
 /// A handler's decision on a request.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// It has been dealt with: this letter answers it.
+    /// The work is done, and this letter answers it.
     Done(ToEdge),
-    /// It has been dealt with, and needs no answer.
+    /// The work is done, and needs no answer.
     Nothing,
-    /// It is refused by this letter, with this code.
+    /// The work is refused by this letter, with this code.
     Refuse(ToEdge, Code),
     /// Memory cannot answer alone: the disk is asked.
     Ask(Box<Asking>),
-    /// It begins beyond the stream's position, and waits until the stream has come so far.
+    /// The scan begins beyond the stream's position, and waits until the stream has come so far.
     Ahead(Scan),
 }
 
@@ -133,18 +133,18 @@ pub(super) struct DiskScan {
 /// The disk's answer about where a subscription begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
-    /// It has not been asked.
+    /// The disk has not been asked.
     Nothing,
     /// `prev` of the first record to be served, and whether some before it may have been lost.
     Prev { prev: u64, damaged: bool },
-    /// Up to here no record is served; whether some may have been lost.
+    /// The offset up to which no record is served; whether some may have been lost.
     NothingThrough { through: u64, damaged: bool },
 }
 
 /// The disk's answer about a history.
 #[derive(Debug)]
 pub(super) enum Known {
-    /// It has not been asked.
+    /// The disk has not been asked.
     Nothing,
     /// The beginning of the history among the records through an offset, and whether something may
     /// have been lost before.

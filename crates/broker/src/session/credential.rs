@@ -79,11 +79,11 @@ pub(crate) enum Entry {
     Open,
     /// A question is out; the head waits.
     Waits,
-    /// It is refused.
+    /// The request is refused.
     Refused(Fault),
 }
 
-/// With which code a session ends whose credential is refused, or holds no more.
+/// The close code of a session whose credential is refused, or has ended.
 pub(crate) fn close_of(code: ErrorCode) -> CloseCode {
     match code {
         ErrorCode::TokenExpired => CloseCode::TokenExpired,

@@ -25,7 +25,7 @@ const CONNECTIONS_TURN_MAX: u32 = 16_384;
 
 /// The state of a credential that a client has presented.
 pub(crate) enum Shown {
-    /// Its entry, which the caller now holds.
+    /// The credential's entry, which the caller now holds.
     Known(u32),
     /// Nothing yet: the shell is asked, and the connection is paused.
     Asked(Digest),
@@ -41,8 +41,7 @@ pub(crate) struct Access {
     tickets: Vec<Key>,
     /// The next entry to be looked at since revocations have changed.
     recheck_at: Option<u32>,
-    /// Until then a decision may come that does not know of the change; milliseconds of the
-    /// monotonic clock.
+    /// The time until which a decision may predate the change; milliseconds of the monotonic clock.
     unsure_until_ms: u64,
     /// Entries of such decisions.
     unsure: Vec<u32>,

@@ -70,7 +70,7 @@ impl Renewals {
 pub(crate) struct Renewal {
     /// The client's number.
     pub request: u32,
-    /// Its entry, which this holds.
+    /// The entry of the token, which this holds.
     pub at: u32,
     pub asked: Option<Asked>,
 }

@@ -159,7 +159,7 @@ mod tests {
 
     const MAX: u64 = 800;
 
-    /// Which connections end while more than [`MAX`] is buffered. `all`: bytes and whether
+    /// The connections that end while more than [`MAX`] is buffered. `all`: bytes and whether
     /// entitled, by index.
     fn ended(all: &[(u64, bool)]) -> Vec<u32> {
         let mut buffered = Buffered::default();

@@ -58,9 +58,9 @@ impl Input {
 /// The outcome of the first bytes of the input in a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Progress {
-    /// So many bytes are dealt with; go on.
+    /// The number of bytes that are dealt with; more may follow.
     Consumed(usize),
-    /// So many bytes were a handshake. These frames came with it, and precede what follows it.
+    /// The bytes of a handshake, and the frames that came with it; they precede later ones.
     Upgraded(usize, Vec<u8>),
     /// An unfinished unit; it will have at least so many bytes.
     Needs(usize),

@@ -1,16 +1,16 @@
-//! Which of two connections of a producer is the newer one.
+//! Order of a producer's connections: the newer of two.
 //!
 //! A home lets the newest connection of a producer publish and fences the older ones. A native
 //! connection is as old as its HELLO, whatever it sends later: bytes of a connection that its
 //! client has given up may be read long after the next one has begun, and must not fence that. An
 //! HTTP request is as old as itself, because clients pool their connections. The stamp is in
-//! milliseconds of the clock that all edges share. Of the same millisecond neither connection
-//! fences the other; their order is kept by the sequences then.
+//! milliseconds of the clock that all edges share. Of two connections of the same millisecond
+//! neither fences the other; the sequences keep their order.
 //!
-//! A slot keeps the low half of the stamp, which tells 24 days. When a session that has published
-//! as a producer reaches half of that, the sweep over all slots puts its stamp aside as a whole
-//! ([`OldSessions`]), so that it stays as old as it is for as long as it lasts. One that first does
-//! so when it is older than a slot can tell counts as older than all others.
+//! A slot has the low half of the stamp, which covers 24 days. When a session that has published as
+//! a producer reaches half of that, the sweep over all slots stores its whole stamp apart
+//! ([`OldSessions`]), so that its age stays right. A session whose first publication comes later
+//! than a slot can express counts as older than all others.
 
 use crate::edge::connections::slots::Slot;
 use crate::ids::ConnIndex;
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(old.memory_bytes(), 0);
     }
 
-    /// Its moment is lost; it must not pass for a newer one than who came after it.
+    /// The moment of an old session is lost; it must not pass for a newer one than a later session.
     #[test]
     fn who_begins_to_produce_late_is_the_oldest() {
         let began_ms = 5_000_000_000;

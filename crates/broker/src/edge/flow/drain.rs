@@ -1,13 +1,13 @@
 //! The drain: all clients of an edge are sent to other nodes, and every promise to them is kept.
 //!
-//! It has three steps, and each handles some connections in a turn. *Telling*: event streams end
-//! with the time to return, long polls are answered, native sessions get GO_AWAY, those with
-//! subscriptions behind their ticket; their subscriptions end with it, so that the ticket stays
+//! A drain has three steps, and each handles some connections in a turn. *Telling*: event streams
+//! end with the time to return, long polls are answered, native sessions get GO_AWAY, those with
+//! subscriptions after their ticket; their subscriptions end with it, so that the ticket stays
 //! true. Requests of these clients are still read and answered: a client closes when it has its
-//! answers, and most have gone after a round trip. *Holding*: the patience is over. Nothing more is
-//! read from the clients that are left, and the homes answer their requests. *Closing*: no request
-//! is under way any more, so that everything accepted has been acknowledged; the clients that are
-//! left are closed.
+//! answers, and most have gone after a round trip. *Holding*: the patience is over. The remaining
+//! clients are not read any more, and the homes answer their requests. *Closing*: no request is
+//! under way any more, so that everything accepted has been acknowledged; the remaining clients are
+//! closed.
 //!
 //! Invariant: each client gets one notice. The shell bounds the time of a drain: a disk that hangs,
 //! or a client that reads nothing, holds it up until then.

@@ -41,7 +41,7 @@ impl Edge {
         self.open_if_granted(reader);
     }
 
-    /// All homes have answered: it is live, or read from the log where it has to be.
+    /// Opens the subscriptions if all homes have answered: live, or read from the log where needed.
     fn open_if_granted(&mut self, reader: Reader) {
         let slot = &self.connections.slots[reader.0];
         let Some((subscriptions, opened)) = self.subscriptions.open(reader, slot, &self.settings)

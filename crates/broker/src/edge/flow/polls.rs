@@ -98,7 +98,7 @@ impl Edge {
         }
     }
 
-    /// Its client's entitlement holds no more. False if no poll is there.
+    /// Ends the poll of a client whose entitlement has ended. False if no poll is there.
     pub(crate) fn poll_ended(&mut self, index: ConnIndex, code: ErrorCode) -> bool {
         let poll = self.end_poll(index);
         if let Some(poll) = &poll {

@@ -171,7 +171,7 @@ impl Edge {
         }
     }
 
-    /// All is known: ends what the new token does not cover.
+    /// Ends the subscriptions that the new token does not cover; all names are known.
     fn end_renewal(&mut self, index: ConnIndex) {
         let Some(mut renewal) = self.access.renewals.take(index) else {
             return;

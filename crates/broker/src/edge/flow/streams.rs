@@ -118,7 +118,8 @@ impl Edge {
         self.expect_acknowledgements(index);
     }
 
-    /// Everything for filters up to here, in one partition, has been sent, and nothing beyond it.
+    /// Moves the stream's cursor: everything for filters up to here, in one partition, has been
+    /// sent, and nothing beyond it.
     pub(crate) fn stream_filters_at(
         &mut self,
         index: ConnIndex,
@@ -129,7 +130,8 @@ impl Edge {
         self.session(index).settle(settles);
     }
 
-    /// Everything of this topic up to here has been sent, and nothing beyond it.
+    /// Moves the stream's cursor: everything of this topic up to here has been sent, and nothing
+    /// beyond it.
     pub(crate) fn stream_at(&mut self, index: ConnIndex, subscription: SubIndex, offset: u64) {
         let client = self.subscriptions[subscription].client;
         let position = Position { epoch: self.subscription_epoch(subscription), offset };

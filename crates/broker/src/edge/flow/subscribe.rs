@@ -245,7 +245,7 @@ impl Edge {
         self.subscriptions.chain(self.connections.slots[index].subscriptions)
     }
 
-    /// Its policy, and whether it is to be refused rather than to begin behind a gap.
+    /// The lag policy, and whether the subscription fails on a gap.
     pub(crate) fn subscription_terms(&self, subscription: SubIndex) -> (LagPolicy, bool) {
         let entry = &self.subscriptions[subscription];
         (entry.policy(), entry.fails_on_gap())

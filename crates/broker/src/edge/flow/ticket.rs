@@ -93,7 +93,7 @@ impl Edge {
         }
     }
 
-    /// All that waited for the connection has been written.
+    /// Issues a wanted ticket if it can be made; the connection's outbox is empty.
     pub(crate) fn ticket_may_go_on(&mut self, index: ConnIndex) {
         if self.sessions.tickets.is_empty() {
             return;

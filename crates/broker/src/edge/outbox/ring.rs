@@ -37,7 +37,7 @@ pub(crate) enum Origin {
         partition: PartitionId,
         /// The offset in the partition before it.
         after: u64,
-        /// It has used credit of a replay.
+        /// The message has used credit of a replay.
         is_paid: bool,
     },
     /// The settled positions of filters, sent now and then: given up without a trace, and with
@@ -60,7 +60,7 @@ pub(crate) struct Ring {
     frames: VecDeque<Frame>,
     first: FrameNumber,
     head: usize,
-    /// No byte beyond has ever been written, but in the present pass.
+    /// The end of the bytes that were ever written.
     written_through: usize,
     /// Bytes that hang beside the ring.
     body_bytes: usize,

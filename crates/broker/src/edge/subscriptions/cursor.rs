@@ -19,8 +19,8 @@ pub(crate) struct Cursor {
     pub after: u64,
     /// A page is on its way.
     pub is_reading: bool,
-    /// It is the replay that the client asked for, and takes of the credit that it gives. Who lags
-    /// takes none.
+    /// The reader is the replay that the client asked for, and uses its credit. A lagging reader
+    /// uses none.
     pub is_paid: bool,
 }
 

@@ -42,7 +42,7 @@ impl Laggards {
 }
 
 impl Subscriptions {
-    /// It is read from the log from now on, after its cursor, when the socket has drained.
+    /// Marks a subscription to be read from the log, after its cursor, when the socket has drained.
     pub(super) fn set_lagging(&mut self, subscription: SubIndex, settings: &Settings) {
         self.leave_reading(subscription, settings);
         let entry = &mut self.table[subscription.0];
@@ -63,7 +63,7 @@ impl Subscriptions {
         stage == Stage::Live
     }
 
-    /// Its page has come, or is not waited for any more.
+    /// Notes that a subscription's page has come, or is no longer needed.
     pub(super) fn leave_reading(&mut self, subscription: SubIndex, settings: &Settings) {
         let entry = &self.table[subscription.0];
         if entry.stage != Stage::Reading {
@@ -79,7 +79,7 @@ impl Subscriptions {
         }
     }
 
-    /// It goes.
+    /// Removes a subscription from those that wait.
     pub(super) fn leave_lagging(&mut self, subscription: SubIndex, settings: &Settings) {
         let entry = &self.table[subscription.0];
         match entry.stage {

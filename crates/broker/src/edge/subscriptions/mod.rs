@@ -82,7 +82,7 @@ pub(crate) enum Unused {
 }
 
 impl Subscriptions {
-    /// No subscriptions, to topics of so many homes.
+    /// An empty table, for topics of this number of homes.
     pub fn new(homes_count: usize) -> Subscriptions {
         Subscriptions {
             table: Slab::new(),

@@ -34,11 +34,11 @@ struct Granted {
 
 /// Subscriptions to filters whose homes have all answered.
 pub(crate) enum Opened {
-    /// They are open, and begin like this in each partition.
+    /// The subscriptions open, with these starts by partition.
     Open(Vec<Beginning>),
-    /// They are to be refused: some position is not available.
+    /// The subscriptions are refused: some position is not available.
     Gap,
-    /// They are to be refused: the connection has no room for their replays.
+    /// The subscriptions are refused: the connection has no room for their replays.
     NoRoom,
 }
 

@@ -63,8 +63,8 @@ struct Known {
     told_s: u32,
 }
 
-/// All subscriptions to filters are gone through, filter by filter, the newest of each first: one
-/// that is removed moves the newest into its place, which has been told then.
+/// A round through all subscriptions to filters, filter by filter, the newest of each first: a
+/// removal moves the newest into the free place, which the round has visited by then.
 #[derive(Hand)]
 pub(crate) struct Round {
     /// The partitions that are due, and how far their streams have come.

@@ -1,9 +1,9 @@
-//! Which cursors of subscriptions to filters (`catch_up`) wait for a page, and how many pages are
-//! on their way.
+//! Reads of cursors of subscriptions to filters (`catch_up`): those that wait for a page, and the
+//! number of pages under way.
 //!
 //! A session may have many filters, each with a cursor in each partition, and the next page is
-//! asked for whenever the socket has drained. Waiting cursors are kept apart, so that a turn costs
-//! a look at the next of them, not at all cursors.
+//! asked for whenever the socket has drained. Waiting cursors are stored apart, so that a turn
+//! visits the next of them, not all cursors.
 //!
 //! Invariants: `waiting` holds exactly the cursors that are not being read; `under_way` counts the
 //! others.

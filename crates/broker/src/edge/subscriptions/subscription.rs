@@ -36,8 +36,8 @@ pub(crate) struct Subscription {
     pub(super) position: u32,
     /// The client's own number for it.
     pub client: u32,
-    /// Everything up to here is settled; two halves, so that the entry stays small. To a filter:
-    /// the number of the last message for filters before it was open.
+    /// The settled position; two halves, so that the entry stays small. Of a filter: the number of
+    /// the last message for filters before it was open.
     pub(super) cursor: [u32; 2],
     pub home: HomeId,
     pub stage: Stage,
@@ -81,12 +81,12 @@ impl Subscription {
         matches!(self.terms.kind(), Kind::Filter | Kind::FilterWithoutGap)
     }
 
-    /// Its home, or for a filter some home, has not answered.
+    /// Whether its home, or for a filter some home, has not answered.
     pub fn is_pending(&self) -> bool {
         self.stage == Stage::Pending
     }
 
-    /// It is to a filter, and all homes have answered.
+    /// Whether it is to a filter, and all homes have answered.
     pub fn is_open_by_filter(&self) -> bool {
         self.stage == Stage::ByFilter
     }
@@ -96,7 +96,7 @@ impl Subscription {
         matches!(self.terms.kind(), Kind::PlainWithoutGap | Kind::FilterWithoutGap)
     }
 
-    /// It belongs to an event stream, whose filters are read together.
+    /// Whether it belongs to an event stream, whose filters are read together.
     pub(super) fn is_of_stream(&self) -> bool {
         self.terms.is_of_stream()
     }
@@ -116,7 +116,7 @@ impl Subscription {
         (self.is_filter() && self.target != NONE).then_some(self.target)
     }
 
-    /// Everything up to this offset is settled.
+    /// The offset up to which everything is settled.
     #[inline]
     pub fn cursor(&self) -> u64 {
         u64::from(self.cursor[0]) | u64::from(self.cursor[1]) << 32

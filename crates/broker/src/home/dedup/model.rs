@@ -15,7 +15,7 @@ enum Op {
     Publish(u8, Option<(u8, u64, u64)>, Option<u8>),
     /// Takes a number of a partition's newest publications back.
     TakeBack(u8, u8),
-    /// All but a number of a partition's newest records go.
+    /// Evicts all but a number of a partition's newest records.
     Evict(u8, u8),
     Time(u64),
     Sweep,
@@ -44,7 +44,7 @@ struct Appended {
     at_ms: u64,
     /// Numbers all publications with a key.
     key_order: u64,
-    /// It has its record and has not been pushed out of its producer's window.
+    /// The publication has its record and is in its producer's window.
     is_recent: bool,
 }
 

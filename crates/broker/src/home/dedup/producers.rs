@@ -70,9 +70,9 @@ const _: () = assert!(size_of::<Recent>() == 20 && Slab::<Producer>::ENTRY_BYTES
 /// The verdict on a producer's sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
-    /// It is to be appended.
+    /// The publication is to be appended.
     New,
-    /// It has this offset already.
+    /// The publication has this offset already.
     Duplicate(u64),
 }
 

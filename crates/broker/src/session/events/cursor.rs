@@ -72,7 +72,7 @@ impl StreamCursor {
         vector_bytes::<Place>(self.topics.capacity())
     }
 
-    /// So many topics and filters may be in one stream.
+    /// The maximum number of topics and filters in one stream.
     pub fn topics_max(settings: &Settings, has_filters: bool) -> usize {
         let partitions = settings.partitions_count() as usize;
         let of_filters = settings.logs.len() * LOG_BYTES_MAX + partitions * PARTITION_BYTES_MAX;
@@ -136,7 +136,7 @@ impl StreamCursor {
         }
     }
 
-    /// Everything of a topic up to here has been sent.
+    /// Settles a topic: everything of it up to here has been sent.
     pub fn set_topic(&mut self, number: usize, position: Position) {
         if let Some(place) = self.topics.get_mut(number) {
             *place = Place::At(position);
@@ -187,7 +187,8 @@ impl StreamCursor {
         }
     }
 
-    /// Everything for filters up to here, in one partition, has been sent, and nothing beyond it.
+    /// Settles filters in one partition: everything up to here has been sent, and nothing beyond
+    /// it.
     pub fn set_partition(&mut self, partition: PartitionId, offset: u64) {
         if let Some(log) = self.log_of(partition) {
             let place = partition - log.first_partition;
@@ -197,8 +198,8 @@ impl StreamCursor {
         }
     }
 
-    /// Everything for filters up to here, in one partition, has been sent, and perhaps more.
-    /// Whether that is news.
+    /// Settles filters in one partition: everything up to here has been sent, and perhaps more.
+    /// True if the cursor moved.
     pub fn advance_partition(&mut self, partition: PartitionId, offset: u64) -> bool {
         let Some(log) = self.log_of(partition) else {
             return false;

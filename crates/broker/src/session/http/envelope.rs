@@ -36,8 +36,8 @@ struct Batch<'a> {
     batch: Vec<Item<'a>>,
 }
 
-/// So many messages, or topics of one message, that it is clear that there are too many. An empty
-/// message takes two bytes of a body and a hundred times as much in memory.
+/// The maximum number of parsed messages, or topics of one message: one more than permitted. An
+/// empty message takes two bytes of a body and a hundred times as much in memory.
 const ITEMS_MAX: usize = PUBLICATIONS_MAX + 1;
 
 /// The first [`ITEMS_MAX`] items of a list; what follows is not looked at.

@@ -19,7 +19,7 @@ pub(crate) struct Fault {
     /// The challenge (`WWW-Authenticate`, RFC 6750, section 3); empty if credentials are not the
     /// fault.
     pub challenge: &'static str,
-    /// After how many seconds to try again, if not at once.
+    /// Seconds after which the client may try again; 0: at once.
     pub retry_after_s: u64,
 }
 

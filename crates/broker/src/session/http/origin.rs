@@ -9,7 +9,7 @@ use wire::http::request::Request;
 
 /// The page behind a request.
 pub(crate) enum Origin<'r> {
-    /// No browser sent it, or a browser on behalf of no page.
+    /// A client that is not a browser, or a browser without a page.
     None,
     /// The page may make requests; the answer names it.
     Allowed(&'r str),

@@ -23,7 +23,7 @@ pub(crate) enum Intent {
     One {
         topic: String,
         attributes: Vec<u8>,
-        /// They call the body text because the client has not said what it is.
+        /// The attributes name text because the client has not named a type.
         is_guessed: bool,
         retain: bool,
         once: Once,

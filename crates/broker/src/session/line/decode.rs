@@ -8,7 +8,7 @@ use wire::native::Attributes;
 pub(crate) enum Input<'a> {
     Subscribe(Subscribe<'a>),
     Publish(Publish<'a>),
-    /// No command.
+    /// A line that is not a command.
     Malformed,
 }
 

@@ -1,7 +1,8 @@
 //! The line protocol, a toy: commands and notices are lines of text.
 //!
-//! It shows that a protocol is a directory, and is built for tests only (feature `line-protocol`).
-//! `GET /line` leads to it. A client sends `sub TOPIC [POSITION]` and `pub TOPIC TEXT`.
+//! The protocol shows that a protocol is a directory, and is built for tests only (feature
+//! `line-protocol`). `GET /line` leads to it. A client sends `sub TOPIC [POSITION]` and `pub TOPIC
+//! TEXT`.
 
 pub(crate) mod decode;
 pub(crate) mod encode;
