@@ -28,8 +28,8 @@ pub struct Seen {
     pub answers: BTreeMap<String, Value>,
     /// Calls of the token source.
     pub tokens: VecDeque<String>,
-    /// The client's present state.
-    pub state: Value,
+    /// The client's states since the last one that a step has found; the newest is the present.
+    pub states: VecDeque<Value>,
     settled: BTreeSet<String>,
     /// An act that no scenario allows.
     pub violation: Option<String>,
@@ -44,7 +44,7 @@ impl Seen {
             items: BTreeMap::new(),
             answers: BTreeMap::new(),
             tokens: VecDeque::new(),
-            state: json!({"state": "connecting"}),
+            states: VecDeque::from([json!({"state": "connecting"})]),
             settled: BTreeSet::new(),
             violation: None,
         }
@@ -60,7 +60,7 @@ impl Seen {
             }
             self.answers.insert(label.to_owned(), effect.clone());
         } else if effect["state"].is_string() {
-            self.state = effect.clone();
+            self.states.push_back(effect.clone());
         } else if let Some(reason) = effect["token"].as_str() {
             // The first token is asked for in its own time.
             if reason != "first" {
