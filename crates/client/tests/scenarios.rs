@@ -9,13 +9,16 @@ use std::sync::Mutex;
 use std::thread;
 
 use client::stage::{Fault, plant};
-use script::{Adapter, Outcome, Server, play, read};
+use script::{Adapter, Outcome, Server, play, play_random, read};
 use serde_json::Value;
 
 /// Scenarios that need a feature which this client does not have.
 const SKIPPED: usize = 12;
 /// Threads that play in wire mode: most of the time is waiting.
 const PLAYERS: usize = 16;
+
+/// Random runs.
+const RUNS: u64 = 300;
 
 fn scenarios(mode: &str) -> Vec<Value> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../spec/scenarios");
@@ -72,6 +75,38 @@ fn the_core_plays_every_scenario() {
     assert!(tally.failed.is_empty(), "{} failed:\n{}", tally.failed.len(), tally.failed.join("\n"));
     assert!(tally.passed >= 90, "{} passed", tally.passed);
     assert_eq!(tally.skipped, SKIPPED);
+}
+
+#[test]
+fn random_runs_lose_and_repeat_nothing() {
+    for seed in 1..=RUNS {
+        let outcome = play_random(seed, &mut stage::core::Core::default());
+        assert_eq!(outcome, Outcome::Passed, "seed {seed}");
+    }
+}
+
+#[test]
+fn random_runs_notice_faults() {
+    for fault in [
+        Fault::KeepsDuplicates,
+        Fault::SwallowsGaps,
+        Fault::StoresUnprovedCursor,
+        Fault::ForgetsCursor,
+        Fault::SendsStaleTicket,
+        Fault::TrustsTicket,
+        Fault::TrustsSilence,
+        Fault::LeavesAtOnce,
+        Fault::RepeatsPlain,
+        Fault::RepeatsUnderNewId,
+        Fault::RepeatsBackwards,
+    ] {
+        plant(Some(fault));
+        let fails = |seed| play_random(seed, &mut stage::core::Core::default()) != Outcome::Passed;
+        let seed = (1..=RUNS).find(|seed| fails(*seed));
+        plant(None);
+        println!("{fault:?}: seed {seed:?}");
+        assert!(seed.is_some(), "{fault:?} goes unnoticed");
+    }
 }
 
 #[test]

@@ -8,9 +8,11 @@
 
 mod frames;
 mod matching;
+mod model;
 #[path = "../../wire/tests/native_json/mod.rs"]
 mod native_json;
 mod play;
+mod random;
 mod seen;
 mod server;
 
@@ -19,6 +21,7 @@ use std::path::Path;
 use serde_json::Value;
 
 pub use play::{Outcome, play};
+pub use random::play_random;
 pub use server::Server;
 
 /// The driver of an SDK: carries out one command, and returns the effects since the last one.

@@ -8,10 +8,11 @@ use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use script::{Adapter, Mode, Outcome, Server, play, read};
+use script::{Adapter, Mode, Outcome, Server, play, play_random, read};
 use serde_json::{Value, json};
 
-const USAGE: &str = "usage: crore-script --mode core|wire [--only PART_OF_A_NAME] FILE...";
+const USAGE: &str =
+    "usage: crore-script --mode core|wire [--only PART_OF_A_NAME] [--random RUNS] FILE...";
 
 /// The adapter at the other end of the pipes.
 struct Pipes;
@@ -46,11 +47,15 @@ fn main() -> ExitCode {
 
 /// Whether no scenario has failed.
 fn run() -> Result<bool, String> {
-    let (mut mode, mut only, mut files) = (None, String::new(), Vec::new());
+    let (mut mode, mut only, mut files, mut runs) = (None, String::new(), Vec::new(), 0);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--mode" => mode = arguments.next(),
+            "--random" => {
+                let number = arguments.next().and_then(|number| number.parse::<u64>().ok());
+                runs = number.ok_or(USAGE)?;
+            }
             "--only" => only = arguments.next().ok_or(USAGE)?,
             _ => files.push(PathBuf::from(argument)),
         }
@@ -70,31 +75,49 @@ fn run() -> Result<bool, String> {
     let features = hello["needs"].as_array().cloned().unwrap_or_default();
     let features = features.iter().filter_map(|it| it.as_str().map(str::to_owned));
     let features: Vec<String> = features.collect();
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    let mut tally = Tally::default();
     for scenario in &scenarios {
         let name = scenario["name"].as_str().unwrap_or_default();
         let modes = scenario["modes"].as_array();
         if !name.contains(&only) || !modes.is_some_and(|it| it.contains(&json!(mode.name()))) {
             continue;
         }
-        let outcome = play(scenario, &features, &mut Pipes, server.as_mut());
+        tally.add(name, play(scenario, &features, &mut Pipes, server.as_mut()))?;
+    }
+    for seed in 1..=runs {
+        tally.add(&format!("random run {seed}"), play_random(seed, &mut Pipes))?;
+    }
+    let Tally { passed, failed, skipped } = tally;
+    say(&json!({"do": "end", "passed": passed, "failed": failed, "skipped": skipped}))?;
+    Ok(failed == 0)
+}
+
+#[derive(Default)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+impl Tally {
+    /// Counts an outcome, and shows it to the adapter.
+    fn add(&mut self, name: &str, outcome: Outcome) -> Result<(), String> {
         let (result, step, why) = match outcome {
             Outcome::Passed => ("passed", None, None),
             Outcome::Skipped(need) => ("skipped", None, Some(need)),
             Outcome::Failed(step, why) => ("failed", Some(step), Some(why)),
         };
         match result {
-            "passed" => passed += 1,
-            "skipped" => skipped += 1,
+            "passed" => self.passed += 1,
+            "skipped" => self.skipped += 1,
             _ => {
-                failed += 1;
+                self.failed += 1;
                 eprintln!("{name}: step {}: {}", step.unwrap_or(0), why.as_deref().unwrap_or(""));
             }
         }
-        Pipes.call(json!({
+        let line = json!({
             "do": "result", "scenario": name, "result": result, "step": step, "why": why,
-        }))?;
+        });
+        Pipes.call(line).map(|_| ())
     }
-    say(&json!({"do": "end", "passed": passed, "failed": failed, "skipped": skipped}))?;
-    Ok(failed == 0)
 }

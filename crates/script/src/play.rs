@@ -47,18 +47,7 @@ pub fn play(
         }
     }
     let steps = scenario["steps"].as_array().cloned().unwrap_or_default();
-    let mut player = Player {
-        adapter,
-        mode: if server.is_some() { Mode::Wire } else { Mode::Core },
-        server,
-        seen: Seen::new(),
-        variables: Variables::default(),
-        now_ms: 0,
-        timer_ms: None,
-        ended_ms: 0,
-        is_open: false,
-        started: Instant::now(),
-    };
+    let mut player = Player::new(adapter, server);
     let result = player.run(scenario, &steps);
     let stopped = player.adapter.call(json!({"do": "stop"}));
     match (result, stopped) {
@@ -68,11 +57,12 @@ pub fn play(
     }
 }
 
-struct Player<'a> {
+/// One run: the adapter, and everything that has come from it.
+pub(crate) struct Player<'a> {
     adapter: &'a mut dyn Adapter,
     mode: Mode,
     server: Option<&'a mut Server>,
-    seen: Seen,
+    pub(crate) seen: Seen,
     variables: Variables,
     now_ms: u64,
     /// The time at which the core wants to be woken.
@@ -80,12 +70,40 @@ struct Player<'a> {
     /// The time when the last connection ended.
     ended_ms: u64,
     is_open: bool,
+    /// The client has given up its last attempt.
+    pub(crate) has_given_up: bool,
     started: Instant,
 }
 
 type Check = Result<(), String>;
 
-impl Player<'_> {
+impl<'a> Player<'a> {
+    fn new(adapter: &'a mut dyn Adapter, server: Option<&'a mut Server>) -> Player<'a> {
+        Player {
+            adapter,
+            mode: if server.is_some() { Mode::Wire } else { Mode::Core },
+            server,
+            seen: Seen::new(),
+            variables: Variables::default(),
+            now_ms: 0,
+            timer_ms: None,
+            ended_ms: 0,
+            is_open: false,
+            has_given_up: false,
+            started: Instant::now(),
+        }
+    }
+
+    /// A run without sockets.
+    pub(crate) fn core(adapter: &'a mut dyn Adapter) -> Player<'a> {
+        Player::new(adapter, None)
+    }
+
+    /// Whether a connection is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     fn run(&mut self, scenario: &Value, steps: &[Value]) -> Result<(), (usize, String)> {
         if let Some(server) = &mut self.server {
             server.begin();
@@ -130,7 +148,7 @@ impl Player<'_> {
     }
 
     /// Carries out a command, and takes its effects.
-    fn call(&mut self, command: Value) -> Check {
+    pub(crate) fn call(&mut self, command: Value) -> Check {
         self.reply(command).map(|_| ())
     }
 
@@ -146,6 +164,7 @@ impl Player<'_> {
             if let Some(url) = effect["connect"].as_str() {
                 let url = url.rsplit('/').next().unwrap_or_default().to_owned();
                 self.seen.attempts.push_back(Attempt { url, at_ms: self.now_ms });
+                self.has_given_up = false;
             } else if let Some(sent) = effect["send"].as_str() {
                 self.seen.frames.push_back(frames::decode(&bytes(sent)?)?);
             } else if let Some(code) = effect["close"].as_u64() {
@@ -161,6 +180,8 @@ impl Player<'_> {
         if std::mem::take(&mut self.is_open) {
             self.ended_ms = self.clock_ms();
             self.seen.closes.push_back(code);
+        } else {
+            self.has_given_up = true;
         }
     }
 
@@ -283,7 +304,11 @@ impl Player<'_> {
         self.answer_attempt(step.get("then"), step.get("retry_after_s").and_then(Value::as_u64))
     }
 
-    fn answer_attempt(&mut self, then: Option<&Value>, retry_after_s: Option<u64>) -> Check {
+    pub(crate) fn answer_attempt(
+        &mut self,
+        then: Option<&Value>,
+        retry_after_s: Option<u64>,
+    ) -> Check {
         let status = then.and_then(Value::as_u64);
         let then = then.and_then(Value::as_str).unwrap_or("accept");
         let accepts = status.is_none() && then == "accept";
@@ -316,7 +341,7 @@ impl Player<'_> {
         checked.map_err(|why| format!("{why}; the client sent {frame}"))
     }
 
-    fn server_frame(&mut self, frame: &Value) -> Check {
+    pub(crate) fn server_frame(&mut self, frame: &Value) -> Check {
         let mut frame = self.variables.fill(frame)?;
         if let Some(names) = frame.get("urls").cloned() {
             frame["urls"] = self.urls(&names);
@@ -339,7 +364,7 @@ impl Player<'_> {
     }
 
     /// Ends the connection from the server's side.
-    fn end(&mut self, code: u16, reason: &str) -> Check {
+    pub(crate) fn end(&mut self, code: u16, reason: &str) -> Check {
         self.is_open = false;
         self.ended_ms = self.clock_ms();
         match &mut self.server {
@@ -395,7 +420,7 @@ impl Player<'_> {
         self.variables.check(&without(expected, "of"), &reply["report"])
     }
 
-    fn advance(&mut self, ms: u64) -> Check {
+    pub(crate) fn advance(&mut self, ms: u64) -> Check {
         if self.mode == Mode::Wire {
             return self.pass_real_time(Duration::from_millis(ms));
         }

@@ -106,3 +106,25 @@ fn a_feature_that_the_client_does_not_have_is_skipped() {
     );
     assert_eq!(code, 0);
 }
+
+#[test]
+fn a_client_that_does_nothing_fails_a_random_run() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_crore-script"))
+        .args(["--mode", "core", "--random", "1"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = Vec::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if line["do"] != "end" {
+            writeln!(input, "{}", json!({"effects": [], "timer": null})).unwrap();
+        }
+        lines.push(line);
+    }
+    assert_eq!(result(&lines)["why"], "the client does not settle");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}

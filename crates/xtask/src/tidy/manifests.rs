@@ -55,7 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bench",
         ],
     ),
-    ("script", &["wire"]),
+    ("script", &["stdx", "wire"]),
     ("xtask", &[]),
 ];
 
