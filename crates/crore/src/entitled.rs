@@ -6,8 +6,9 @@
 
 use crate::configuration::entries::{Configuration, Entry};
 use crate::configuration::fault::{Fault, Faults, Origin};
+use crate::configuration::options::entitlement::Mode;
+use crate::configuration::options::{ApiKeyTable, Entitlement, Node, NodeLimits, TokenKeyTable};
 use crate::configuration::relations::entitlement::{is_anything, takes_tokens};
-use crate::configuration::value::Value;
 use crate::logging::{Level, Log};
 use anyhow::Context;
 use base64::Engine;
@@ -30,7 +31,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
 use zeroize::Zeroizing;
 
 /// Maximum size of a key file, in bytes.
@@ -57,16 +57,16 @@ impl Entitled {
 
 /// Entitlement settings of the edges; none if clients need no token.
 pub fn settings(configuration: &Configuration) -> Option<EntitlementSettings> {
-    let list = |key| boxed(configuration.texts(key));
-    let notice_before_ms = configuration.number("entitlement.notice_before");
-    takes_tokens(configuration).then(|| EntitlementSettings {
+    let section: Entitlement = configuration.read();
+    let NodeLimits { connections_per_user_max, .. } = configuration.read();
+    (section.mode == Mode::Tokens).then(|| EntitlementSettings {
         anonymous: Permissions {
-            subscribe: list("entitlement.anonymous_subscribe"),
-            publish: list("entitlement.anonymous_publish"),
-            history: list("entitlement.anonymous_history"),
+            subscribe: section.anonymous_subscribe,
+            publish: section.anonymous_publish,
+            history: section.anonymous_history,
         },
-        notice_before_s: (notice_before_ms.unwrap_or(0) / 1_000) as u32,
-        users_are_counted: configuration.number("limits.connections_per_user_max").is_some(),
+        notice_before_s: section.notice_before.as_secs() as u32,
+        users_are_counted: connections_per_user_max.is_some(),
     })
 }
 
@@ -94,14 +94,9 @@ pub fn prepare(configuration: &Configuration) -> Result<Option<Entitled>, crate:
     let source = key_source(configuration)?;
     let wish = source.as_ref().map(|_| Arc::new(Wish::default()));
     let (notices, read) = Notices::new();
-    let verified_max = configuration.number("entitlement.verified_max").unwrap_or(0);
-    let judge = Arc::new(TokenJudge::new(
-        settings,
-        revocations,
-        usize::try_from(verified_max).unwrap_or(usize::MAX),
-        wish.clone(),
-        notices,
-    ));
+    let Entitlement { verified_max, .. } = configuration.read();
+    let judge =
+        Arc::new(TokenJudge::new(settings, revocations, verified_max, wish.clone(), notices));
     let fetching = match (source, wish) {
         (Some(source), Some(wish)) => {
             let guard = refresh::spawn(&judge, wish, source);
@@ -119,11 +114,12 @@ pub fn prepare(configuration: &Configuration) -> Result<Option<Entitled>, crate:
 pub fn judge_settings(configuration: &Configuration) -> Result<JudgeSettings, Faults> {
     let mut faults = Vec::new();
     let mut token_keys = Vec::new();
-    if let Some((Value::Secret(secret), origin)) = configuration.given("entitlement.secret") {
+    let section: Entitlement = configuration.read();
+    if let Some(secret) = section.secret {
         let key = TokenKey::of_secret(None, Algorithm::HS256, secret.as_str().as_bytes());
         match key {
             Ok(key) => token_keys.push(key),
-            Err(error) => faults.push(fault(origin, "entitlement.secret", &error)),
+            Err(error) => faults.push(fault(configuration, "entitlement.secret", &error)),
         }
     }
     for entry in &configuration.token_keys {
@@ -132,8 +128,8 @@ pub fn judge_settings(configuration: &Configuration) -> Result<JudgeSettings, Fa
             Err(fault) => faults.push(fault),
         }
     }
-    if let Some((Value::Text(file), origin)) = configuration.given("entitlement.jwks_file") {
-        match key_set(Path::new(file), origin) {
+    if let Some(file) = section.jwks_file {
+        match key_set(&file, configuration.origin_of("entitlement.jwks_file")) {
             Ok(jwks) => token_keys.extend(jwks.keys),
             Err(fault) => faults.push(fault),
         }
@@ -141,14 +137,13 @@ pub fn judge_settings(configuration: &Configuration) -> Result<JudgeSettings, Fa
     if !faults.is_empty() {
         return Err(Faults(faults));
     }
-    let seconds = |key| configuration.number(key).unwrap_or(0) / 1_000;
-    let lifetime_max_s = seconds("entitlement.token_lifetime_max");
+    let lifetime_max_s = section.token_lifetime_max.as_secs();
     Ok(JudgeSettings {
         rules: TokenRules {
-            issuers: wanted(configuration, "entitlement.issuers"),
-            audiences: wanted(configuration, "entitlement.audiences"),
-            token_types: configuration.texts("entitlement.token_types").to_vec(),
-            leeway_s: seconds("entitlement.leeway") as u32,
+            issuers: wanted(section.issuers),
+            audiences: wanted(section.audiences),
+            token_types: section.token_types,
+            leeway_s: section.leeway.as_secs() as u32,
             lifetime_max_s: (lifetime_max_s > 0).then_some(lifetime_max_s as u32),
         },
         token_keys,
@@ -157,9 +152,8 @@ pub fn judge_settings(configuration: &Configuration) -> Result<JudgeSettings, Fa
 }
 
 /// Permitted values of a claim; empty: any value, which the configuration writes as `*`.
-fn wanted(configuration: &Configuration, key: &str) -> Vec<String> {
-    let words = configuration.texts(key);
-    if is_anything(words) { Vec::new() } else { words.to_vec() }
+fn wanted(words: Vec<String>) -> Vec<String> {
+    if is_anything(&words) { Vec::new() } else { words }
 }
 
 /// Warnings at the start.
@@ -173,9 +167,8 @@ pub fn notices(configuration: &Configuration) -> Vec<(Level, String)> {
         let sentence = "revocations are lost at a restart: node.data_dir is not set";
         notices.push((Level::Warn, sentence.into()));
     }
-    let url = configuration.given("entitlement.jwks_url");
-    if let Some((Value::Text(text), _)) = url
-        && let Some(url) = Url::parse(text)
+    if let Some(text) = configuration.read::<Entitlement>().jwks_url
+        && let Some(url) = Url::parse(&text)
         && !url.is_https
         && !url.is_local()
     {
@@ -189,23 +182,20 @@ pub fn notices(configuration: &Configuration) -> Vec<(Level, String)> {
 /// An issuer signs tokens for every application that trusts it: without a rule for a claim, tokens
 /// of other applications are accepted.
 fn notices_of_claims(configuration: &Configuration) -> Vec<(Level, String)> {
-    let is_public = |entry: &Entry| entry.get("public_key_file").is_some();
-    let has_set = ["entitlement.jwks_url", "entitlement.jwks_file"]
-        .iter()
-        .any(|key| configuration.given(key).is_some());
+    let is_public = |entry: &Entry| entry.read::<TokenKeyTable>().public_key_file.is_some();
+    let section: Entitlement = configuration.read();
+    let has_set = section.jwks_url.is_some() || section.jwks_file.is_some();
     if !has_set && !configuration.token_keys.iter().any(is_public) {
         return Vec::new();
     }
-    let is_empty = |key| configuration.texts(key).is_empty();
     let mut sentences = Vec::new();
-    if is_empty("entitlement.audiences") {
+    if section.audiences.is_empty() {
         sentences.push("tokens of every audience are accepted: set entitlement.audiences, or [\"*\"] if the issuer signs for no other application");
     }
-    if is_empty("entitlement.issuers") {
+    if section.issuers.is_empty() {
         sentences.push("tokens of every issuer with a known key are accepted: set entitlement.issuers, or [\"*\"] if all keys belong to one issuer");
     }
-    let lifetime_max = configuration.number("entitlement.token_lifetime_max");
-    if lifetime_max.unwrap_or(0) == 0 {
+    if section.token_lifetime_max.is_zero() {
         sentences.push("tokens without an expiry are accepted: set entitlement.token_lifetime_max, so that a stolen token expires");
     }
     let warning = |sentence: &str| (Level::Warn, sentence.to_owned());
@@ -247,10 +237,7 @@ pub fn watch(
 
 /// Directory of the revocations, if any.
 pub fn data_dir(configuration: &Configuration) -> Option<PathBuf> {
-    match configuration.given("node.data_dir") {
-        Some((Value::Text(path), _)) => Some(path.into()),
-        _ => None,
-    }
+    configuration.read::<Node>().data_dir
 }
 
 /// Fetches the issuer's keys once, to check a token.
@@ -267,39 +254,29 @@ pub fn fetch_once(configuration: &Configuration) -> Result<Vec<TokenKey>, crate:
 }
 
 fn key_source(configuration: &Configuration) -> Result<Option<KeySource>, Faults> {
-    let Some((Value::Text(text), _)) = configuration.given("entitlement.jwks_url") else {
+    let section: Entitlement = configuration.read();
+    let Some(url) = section.jwks_url.as_deref().and_then(Url::parse) else {
         return Ok(None);
     };
-    let Some(url) = Url::parse(text) else {
-        return Ok(None);
-    };
-    let roots = match configuration.given("entitlement.jwks_ca_file") {
-        Some((Value::Text(file), _)) => tls::Roots::File(file.into()),
-        _ => tls::Roots::System,
-    };
+    let roots = section.jwks_ca_file.map_or(tls::Roots::System, tls::Roots::File);
     // A URL without TLS needs no certificates, and a small container has none.
     let roots = if url.is_https { Some(&roots) } else { None };
-    let (_, origin) = configuration.get("entitlement.mode");
+    let key = "entitlement.jwks_ca_file";
     let origin =
-        configuration.given("entitlement.jwks_ca_file").map_or(origin, |(_, origin)| origin);
+        configuration.given(key).unwrap_or(configuration.get("entitlement.mode")).1.clone();
     let tls = tls::plain_client(roots).map_err(|error| {
         Faults(vec![Fault {
-            origin: origin.clone(),
-            key: "entitlement.jwks_ca_file".into(),
+            origin,
+            key: key.into(),
             problem: format!("{}: {}", error.file.display(), error.problem),
             expected: error.expected.into(),
         }])
     })?;
-    let span = |key| Duration::from_millis(configuration.number(key).unwrap_or(0));
-    Ok(Some(KeySource {
-        url,
-        tls,
-        every: span("entitlement.jwks_refresh"),
-        every_min: span("entitlement.jwks_refresh_min"),
-    }))
+    let (every, every_min) = (section.jwks_refresh, section.jwks_refresh_min);
+    Ok(Some(KeySource { url, tls, every, every_min }))
 }
 
-fn key_set(file: &Path, origin: &Origin) -> Result<Jwks, Fault> {
+fn key_set(file: &Path, origin: Origin) -> Result<Jwks, Fault> {
     let bad = |problem: String| Fault {
         origin: origin.clone(),
         key: "entitlement.jwks_file".into(),
@@ -322,34 +299,34 @@ fn token_key(entry: &Entry) -> Result<TokenKey, Fault> {
         problem,
         expected: "a key for the algorithm of this table".into(),
     };
-    let id = entry.text("id");
-    let Some(algorithm) = entry.text("algorithm").and_then(Algorithm::of) else {
+    let table: TokenKeyTable = entry.read();
+    let id = table.id.as_deref();
+    let Some(algorithm) = table.algorithm else {
         return Err(bad("algorithm", "the key has no algorithm".into()));
     };
     let of = |key: &str, made: Result<TokenKey, KeyError>| {
         let made = made.map_err(|error| bad(key, error.to_string()))?;
-        Ok(made.of_issuer(entry.text("issuer")))
+        Ok(made.of_issuer(table.issuer.as_deref()))
     };
     if algorithm.family() == Family::Hmac {
-        let (key, secret) = match entry.get("secret") {
-            Some((Value::Secret(secret), _)) => {
+        let (key, secret) = match table.secret {
+            Some(secret) => {
                 let bytes = secret.as_str().as_bytes().to_vec();
                 ("secret", Zeroizing::new(bytes))
             }
-            _ => {
-                let file = entry.text("secret_file").unwrap_or_default();
-                let bytes = secret_of_file(Path::new(file));
+            None => {
+                let bytes = secret_of_file(&table.secret_file.unwrap_or_default());
                 ("secret_file", bytes.map_err(|problem| bad("secret_file", problem))?)
             }
         };
-        let encoding = entry.text("secret_encoding").unwrap_or_default();
-        let secret = decoded(&secret, encoding)
+        let encoding = table.secret_encoding;
+        let secret = decoded(&secret, &encoding)
             .ok_or_else(|| bad(key, format!("the secret is not {encoding}")))?;
         return of(key, TokenKey::of_secret(id, algorithm, &secret));
     }
     let key = "public_key_file";
-    let file = Path::new(entry.text(key).unwrap_or_default());
-    let pem = read(file, KEY_FILE_BYTES_MAX)
+    let file = table.public_key_file.unwrap_or_default();
+    let pem = read(&file, KEY_FILE_BYTES_MAX)
         .map_err(|problem| bad(key, format!("{}: {problem}", file.display())))?;
     of(key, TokenKey::of_public_pem(id, algorithm, &pem))
 }
@@ -405,32 +382,20 @@ pub fn read(file: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
 }
 
 fn api_key(entry: &Entry) -> ApiKey {
-    let list = |key| boxed(entry.texts(key));
+    let ApiKeyTable { name, sha256, subscribe, publish, history, expires, operate } = entry.read();
     ApiKey {
-        name: entry.text("name").unwrap_or_default().into(),
-        sha256: match entry.get("sha256") {
-            Some((Value::Hash(hash), _)) => *hash,
-            _ => [0; 32],
-        },
-        expires_s: entry
-            .number("expires")
-            .map_or(NEVER, |expires_ms| u32::try_from(expires_ms / 1_000).unwrap_or(NEVER)),
-        permissions: Permissions {
-            subscribe: list("subscribe"),
-            publish: list("publish"),
-            history: list("history"),
-        },
-        operates: matches!(entry.get("operate"), Some((Value::Boolean(true), _))),
+        name: name.unwrap_or_default().into(),
+        sha256: sha256.unwrap_or_default(),
+        expires_s: expires
+            .map_or(NEVER, |expires| u32::try_from(expires.0 / 1_000).unwrap_or(NEVER)),
+        permissions: Permissions { subscribe, publish, history },
+        operates: operate,
     }
 }
 
-fn boxed(filters: &[String]) -> Vec<Box<str>> {
-    filters.iter().map(|filter| filter.as_str().into()).collect()
-}
-
-fn fault(origin: &Origin, key: &str, error: &KeyError) -> Fault {
+fn fault(configuration: &Configuration, key: &str, error: &KeyError) -> Fault {
     Fault {
-        origin: origin.clone(),
+        origin: configuration.origin_of(key),
         key: key.into(),
         problem: error.to_string(),
         expected: "a key for the algorithm".into(),

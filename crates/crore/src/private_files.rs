@@ -4,10 +4,11 @@
 //! here stops a start.
 
 use crate::configuration::fault::Origin;
-use crate::configuration::options::OPTIONS;
+use crate::configuration::options::{LogTable, OPTIONS, Tls, TokenKeyTable};
 use crate::configuration::{Configuration, Entry};
 use crate::entitled::data_dir;
 use crate::logging::Level;
+use broker::settings::Durability;
 use entitlement::revocation_file;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -51,9 +52,11 @@ fn close_data(configuration: &Configuration, directory: &Path) -> Vec<(Level, St
             }
         }
     };
-    let is_kept = |log: &&Entry| log.text("durability") == Some("disk");
-    for log in configuration.logs.iter().filter(is_kept) {
-        let path = directory.join(log.text("name").unwrap_or_default());
+    for log in configuration.logs.iter().map(Entry::read::<LogTable>) {
+        if log.durability == Durability::Memory {
+            continue;
+        }
+        let path = directory.join(log.name);
         tell(&path, disk::make_private(&path));
     }
     let path = directory.join(revocation_file::FILE_NAME);
@@ -70,14 +73,12 @@ fn secret_files(configuration: &Configuration) -> Vec<PathBuf> {
         }
     }
     for key in &configuration.token_keys {
-        files.extend(key.text("secret_file").map(PathBuf::from));
+        files.extend(key.read::<TokenKeyTable>().secret_file);
         if let Some((_, origin)) = key.get("secret") {
             files.extend(file_of(origin));
         }
     }
-    if configuration.given("tls.key_file").is_some() {
-        files.push(configuration.text("tls.key_file").into());
-    }
+    files.extend(configuration.read::<Tls>().key_file);
     files.sort();
     files.dedup();
     files

@@ -8,6 +8,7 @@
 use crate::admin::revocations::Revoking;
 use crate::configuration::changes::{self, Change};
 use crate::configuration::fault::{Fault, Faults, Origin};
+use crate::configuration::options::Section;
 use crate::configuration::{self, Configuration, assemble, assemble_logging, document};
 use crate::flags::ConfigurationArguments;
 use crate::logging::{Level, Log};
@@ -74,19 +75,14 @@ impl Reloader {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value of a numeric option in force.
-    pub fn number(&self, key: &str) -> Option<u64> {
-        self.lock().number(key)
+    /// The options of a section, in force.
+    pub fn read<T: Section>(&self) -> T {
+        self.lock().read()
     }
 
     /// The limits in force, for operators.
     pub fn limits(&self) -> serde_json::Value {
         document::limits(&self.lock())
-    }
-
-    /// The value of a switch in force.
-    pub fn is_on(&self, key: &str) -> bool {
-        self.lock().is_on(key)
     }
 
     fn lock(&self) -> MutexGuard<'_, Configuration> {

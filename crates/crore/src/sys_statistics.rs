@@ -5,6 +5,7 @@
 //! publishes through a shard. Invariant: figures of the whole node only; nothing of a client or a
 //! topic.
 
+use crate::configuration::options::Sys;
 use crate::reload::Reloader;
 use crate::statistics_history::StatisticsHistory;
 use broker::sys::statistics_topic;
@@ -33,10 +34,9 @@ pub fn spawn(
         let mut published: Option<Instant> = None;
         loop {
             std::thread::sleep(LOOK_EVERY);
-            let interval_ms = reloader.number("sys.interval").unwrap_or(0);
-            let interval = Duration::from_millis(interval_ms);
+            let Sys { statistics, interval, .. } = reloader.read();
             let is_due = published.is_none_or(|at| at.elapsed() >= interval);
-            let is_wanted = is_due && reloader.is_on("sys.statistics");
+            let is_wanted = is_due && statistics;
             let now = Instant::now();
             let charted = history.as_ref().filter(|history| history.is_due(now));
             // The locks are taken in this order because a reload holds the configuration while it

@@ -4,7 +4,7 @@
 //! Place: between the configuration and the node. The log names the files, and never reveals a key.
 
 use crate::configuration::fault::{Fault, Faults};
-use crate::configuration::value::Value;
+use crate::configuration::options::Tls;
 use crate::configuration::{Configuration, assemble};
 use crate::exit::Ending;
 use crate::logging::{Level, Log, Target};
@@ -65,11 +65,8 @@ fn or_unknown(text: &str) -> &str {
 
 /// The option that names the file.
 fn key_of(configuration: &Configuration, error: &LoadError) -> &'static str {
-    let key_file = configuration.given("tls.key_file").map(|(value, _)| value);
-    match key_file {
-        Some(Value::Text(path)) if error.file == std::path::Path::new(path) => "tls.key_file",
-        _ => "tls.certificate_file",
-    }
+    let is_key = configuration.read::<Tls>().key_file.is_some_and(|path| error.file == path);
+    if is_key { "tls.key_file" } else { "tls.certificate_file" }
 }
 
 fn fault(configuration: &Configuration, key: &str, error: &LoadError) -> Fault {

@@ -11,6 +11,8 @@ mod starting;
 mod url;
 mod wishes;
 
+use crate::configuration::assemble::milliseconds;
+use crate::configuration::options::{Listen, Node};
 use crate::configuration::{self, assemble_logging, document};
 use crate::draining;
 use crate::entitled::{self, Entitled};
@@ -75,7 +77,7 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
         wishes::watch_input(sender.clone());
     }
     raise_descriptor_limit(log);
-    let operators = inherited.operators(configuration.addresses("listen.operators"), &sockets)?;
+    let operators = inherited.operators(&configuration.read::<Listen>().operators, &sockets)?;
     let operator_addresses = local_addresses(&operators)?;
     let (journal_sender, journal_receiver) = node::journal::journal();
     let mut serving = starting::start(
@@ -215,14 +217,14 @@ fn end(
     (reloader, operating): (&Reloader, &admin::Ending),
     log: Log,
 ) -> Result<(), Ending> {
-    let milliseconds = |key| reloader.number(key).unwrap_or(0);
+    let Node { drain_delay, drain_window, .. } = reloader.read();
     let window_ms = match wish {
         Wish::Drain(window_ms) => window_ms,
         Wish::Signal(_) => None,
     };
     let plan = draining::Plan {
-        delay_ms: milliseconds("node.drain_delay"),
-        window_ms: window_ms.unwrap_or_else(|| milliseconds("node.drain_window")),
+        delay_ms: milliseconds(drain_delay),
+        window_ms: window_ms.unwrap_or_else(|| milliseconds(drain_window)),
     };
     let reason = match wish {
         Wish::Drain(_) => "POST /api/v1/drain",

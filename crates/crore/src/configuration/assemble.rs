@@ -3,14 +3,16 @@
 use super::assemble_logging;
 use super::entries::{Configuration, Entry};
 use super::fault::Origin;
-use super::options::milliseconds_of;
-use super::value::Value;
+use super::options::{
+    Http, Listen, LogTable, Node, NodeLimits, ProxyProtocol, RuleTable, Section, Sys, Tickets, Tls,
+    TlsVersion, WebSocket, milliseconds_of,
+};
+use super::relations::entitlement::takes_tokens;
 use broker::filters::FilterTrie;
 use broker::limits::{LIMITS, Limits};
-use broker::settings::ForwardedField;
 use broker::settings::{
-    AddressSettings, CompressionSettings, Durability, LagPolicy, LogSettings, PublishSettings,
-    Publishers, RuleSettings, Settings, SysSettings, TicketSettings,
+    AddressSettings, CompressionSettings, Durability, LogSettings, PublishSettings, Publishers,
+    RuleSettings, Settings, SysSettings, TicketSettings,
 };
 use broker::topic::Filter;
 use net::kernel::Sockets;
@@ -19,7 +21,6 @@ use node::{NodeOptions, ProxyOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use stdx::networks::Network;
 use tls::ServerSettings;
 
 /// `listen.open` without `listen.clients`: every IPv4 address of the machine.
@@ -30,27 +31,27 @@ const OPEN_TLS_ADDRESS: &str = "0.0.0.0:8843";
 /// Everything that the node's start needs. `configuration` has been checked; `cores` is how many
 /// the process may use.
 pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions {
+    let (node, listen, limits) =
+        (configuration.read::<Node>(), configuration.read::<Listen>(), configuration.read());
+    let NodeLimits { connections_per_user_max, connect_rate_max, .. } = limits;
     NodeOptions {
         settings: settings(configuration, cores),
         listen: client_addresses(configuration),
         transport: Sockets {
             inherited: Vec::new(),
-            send_bytes: number_u64(configuration, "listen.socket_send_bytes") as usize,
-            backlog_max: number_u64(configuration, "listen.backlog") as i32,
-            private_tables: configuration.is_on("node.private_tables"),
-            registered: configuration.is_on("node.registered_sockets"),
+            send_bytes: listen.socket_send_bytes,
+            backlog_max: listen.backlog,
+            private_tables: node.private_tables,
+            registered: node.registered_sockets,
         },
         // Its files are read by who starts the node.
         tls: None,
         proxied: proxied(configuration),
         admission: admission(configuration),
-        connections_per_user_max: count_of(configuration, "limits.connections_per_user_max"),
-        connect_rate_max: count_of(configuration, "limits.connect_rate_max"),
+        connections_per_user_max,
+        connect_rate_max,
         hash_seed: (RandomState::new().hash_one(0), RandomState::new().hash_one(1)),
-        data_dir: match configuration.given("node.data_dir") {
-            Some((Value::Text(path), _)) => Some(path.into()),
-            _ => None,
-        },
+        data_dir: node.data_dir,
         // Its keys are read by who starts the node.
         judge: None,
         // Its reader is who starts the node.
@@ -61,68 +62,103 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
 
 /// Addresses for clients; with `listen.open` and no address given, all of the machine.
 pub fn client_addresses(configuration: &Configuration) -> Vec<SocketAddr> {
-    addresses(configuration, "listen.clients", OPEN_ADDRESS)
+    let Listen { clients, .. } = configuration.read();
+    addresses(configuration, "listen.clients", clients, OPEN_ADDRESS)
 }
 
 /// Addresses for clients with TLS, and its settings; `None` without a certificate.
 pub fn tls_settings(configuration: &Configuration) -> Option<(Vec<SocketAddr>, ServerSettings)> {
-    let file = |key| match configuration.given(key) {
-        Some((Value::Text(path), _)) => Some(path.into()),
-        _ => None,
-    };
+    let tls: Tls = configuration.read();
     let settings = ServerSettings {
-        certificate_file: file("tls.certificate_file")?,
-        key_file: file("tls.key_file")?,
-        tls12: configuration.text("tls.version_min") == "1.2",
+        certificate_file: tls.certificate_file?,
+        key_file: tls.key_file?,
+        tls12: tls.version_min == TlsVersion::V12,
     };
-    let listen = addresses(configuration, "tls.listen", OPEN_TLS_ADDRESS);
-    Some((listen, settings))
+    Some((addresses(configuration, "tls.listen", tls.listen, OPEN_TLS_ADDRESS), settings))
 }
 
-fn addresses(configuration: &Configuration, key: &str, open_address: &str) -> Vec<SocketAddr> {
-    let (value, origin) = configuration.get(key);
-    match value {
-        Value::Addresses(_) if *origin == Origin::Default && configuration.is_on("listen.open") => {
-            open_address.parse().into_iter().collect()
-        }
-        Value::Addresses(addresses) => addresses.clone(),
-        _ => Vec::new(),
+fn addresses(
+    configuration: &Configuration,
+    key: &str,
+    addresses: Vec<SocketAddr>,
+    open_address: &str,
+) -> Vec<SocketAddr> {
+    let is_default = configuration.get(key).1 == Origin::Default;
+    if is_default && configuration.read::<Listen>().open {
+        open_address.parse().into_iter().collect()
+    } else {
+        addresses
     }
 }
 
 /// The settings of shards. `configuration` has been checked; `cores` is how many the process may
 /// use.
 pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
-    let cores = cores.clamp(1, 1_024) as u64;
+    let cores = cores.clamp(1, 1_024) as u16;
+    let node: Node = configuration.read();
+    let http: Http = configuration.read();
     // Only one of the two may be given: "auto" follows the other.
-    let homes = configuration.number("node.home_shards_count");
-    let threads = configuration.number("node.io_threads").unwrap_or(cores.max(homes.unwrap_or(1)));
+    let homes = node.home_shards_count;
+    let threads = node.io_threads.unwrap_or(cores.max(homes.unwrap_or(1)));
     let homes = homes.unwrap_or(cores.min(threads));
     let logs = logs(configuration);
-    let mut rules = vec![default_rule(configuration)];
+    let limits = limits(configuration);
+    let (rules, rule_filters) = rules(configuration, &logs, limits.message_bytes_max);
+    Settings {
+        edges_count: threads,
+        homes_count: homes,
+        logs,
+        rules,
+        rule_filters,
+        tickets: tickets(configuration),
+        limits,
+        addresses: addresses_of_clients(configuration),
+        node_name: node.name,
+        other_addresses: node.other_addresses,
+        compression: compression(configuration),
+        allowed_origins: http.allowed_origins,
+        entitlement: crate::entitled::settings(configuration),
+        journal: assemble_logging::journal(configuration),
+        sys: sys_settings(configuration),
+    }
+}
+
+/// The rules of topics, and their numbers by filter; the first is for topics without a rule.
+fn rules(
+    configuration: &Configuration,
+    logs: &[LogSettings],
+    message_bytes_max: u32,
+) -> (Vec<RuleSettings>, FilterTrie<u16>) {
+    let nothing = Entry::with_defaults(RuleTable::OPTIONS, Origin::Default);
+    let mut rules = vec![RuleSettings {
+        log: 0,
+        history_messages_max: nothing.read::<RuleTable>().history_messages_max,
+        message_bytes_max,
+        ..RuleSettings::default()
+    }];
     let mut rule_filters = FilterTrie::default();
     for entry in &configuration.rules {
-        let log = entry
-            .text("log")
-            .and_then(|name| logs.iter().position(|log| log.name == name))
-            .unwrap_or(0);
-        let Some(filter) = entry.text("filter").and_then(|text| Filter::parse(text).ok()) else {
+        let rule: RuleTable = entry.read();
+        let Some(Ok(filter)) = rule.filter.as_deref().map(Filter::parse) else {
             continue;
         };
+        let log = logs.iter().position(|log| Some(&*log.name) == rule.log.as_deref());
         rule_filters.insert(filter, rules.len() as u16);
         rules.push(RuleSettings {
             filter: filter.as_str().into(),
-            log: log as u16,
-            history_messages_max: entry.number("history_messages_max").unwrap_or(0) as u32,
+            log: log.unwrap_or(0) as u16,
+            history_messages_max: rule.history_messages_max,
             // Auto: as long as the log keeps them. It goes by a steady clock, and no wall clock may
             // hide what it has.
-            history_age_max_ms: entry.number("history_age_max").unwrap_or(u64::MAX),
-            message_bytes_max: entry
-                .number("message_bytes_max")
-                .unwrap_or(number_u64(configuration, "limits.message_bytes_max"))
-                as u32,
-            when_lagging: policy(entry.text("when_lagging").unwrap_or_default()),
-            publishing: publishing(entry),
+            history_age_max_ms: rule.history_age_max.map_or(u64::MAX, milliseconds),
+            message_bytes_max: rule.message_bytes_max.unwrap_or(message_bytes_max),
+            when_lagging: rule.when_lagging,
+            publishing: publishing(PublishSettings {
+                publishers: rule.publishers,
+                may_retain: rule.retained,
+                rate_max: rule.publish_rate_max,
+                from: rule.publish_from,
+            }),
         });
     }
     if let Some(rule) = sys_rule(configuration, &rules)
@@ -131,93 +167,65 @@ pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
         rule_filters.insert(filter, rules.len() as u16);
         rules.push(rule);
     }
-    let sys = sys_settings(configuration);
-    Settings {
-        edges_count: threads as u16,
-        homes_count: homes as u16,
-        logs,
-        rules,
-        rule_filters,
-        tickets: tickets(configuration),
-        limits: limits(configuration),
-        addresses: addresses_of_clients(configuration),
-        node_name: configuration.text("node.name").into(),
-        other_addresses: configuration.texts("node.other_addresses").to_vec(),
-        compression: compression(configuration),
-        allowed_origins: configuration.texts("http.allowed_origins").to_vec(),
-        entitlement: crate::entitled::settings(configuration),
-        journal: assemble_logging::journal(configuration),
-        sys,
-    }
+    (rules, rule_filters)
 }
 
 /// Settings of publications on `$sys/...`.
 fn sys_settings(configuration: &Configuration) -> SysSettings {
-    SysSettings {
-        clients: configuration.is_on("sys.clients"),
-        topics: configuration.is_on("sys.topics"),
-        events_rate_max: number_u32(configuration, "sys.events_rate_max"),
-        is_open: configuration.is_on("sys.open"),
-    }
+    let Sys { clients, topics, events_rate_max, open, .. } = configuration.read();
+    SysSettings { clients, topics, events_rate_max, is_open: open }
 }
 
 /// The rule of the node's own topics, where something is published there and the configuration has
 /// none for all of them. It keeps them in the first log, where they are without it: a running node
 /// takes it, and gives it back.
 fn sys_rule(configuration: &Configuration, rules: &[RuleSettings]) -> Option<RuleSettings> {
-    let is_on =
-        ["sys.statistics", "sys.clients", "sys.topics"].iter().any(|key| configuration.is_on(key));
+    let Sys { statistics, clients, topics, .. } = configuration.read();
     let has_one = rules.iter().any(|rule| &*rule.filter == broker::sys::FILTER);
-    (is_on && !has_one).then(|| RuleSettings {
+    ((statistics || clients || topics) && !has_one).then(|| RuleSettings {
         filter: broker::sys::FILTER.into(),
-        publishing: Some(Box::new(PublishSettings {
+        publishing: publishing(PublishSettings {
             publishers: Publishers::Nobody,
             ..PublishSettings::default()
-        })),
+        }),
         ..rules[0].clone()
     })
 }
 
-fn networks(configuration: &Configuration, key: &str) -> impl Iterator<Item = Network> {
-    let texts = configuration.texts(key).iter();
-    texts.filter_map(|text| Network::parse(text))
-}
-
 fn proxied(configuration: &Configuration) -> Option<ProxyOptions> {
-    let is_required = |key| configuration.text(key) == "required";
+    let (listen, tls): (Listen, Tls) = (configuration.read(), configuration.read());
     let options = ProxyOptions {
-        plain: is_required("listen.proxy_protocol"),
-        tls: is_required("tls.proxy_protocol"),
-        proxies: networks(configuration, "listen.proxies").collect(),
-        timeout: Duration::from_millis(number_u64(configuration, "http.handshake_timeout")),
+        plain: listen.proxy_protocol == ProxyProtocol::Required,
+        tls: tls.proxy_protocol == ProxyProtocol::Required,
+        proxies: listen.proxies,
+        timeout: Duration::from_millis(limits(configuration).handshake_timeout_ms.into()),
     };
     (options.plain || options.tls).then_some(options)
 }
 
 fn admission(configuration: &Configuration) -> AdmissionOptions {
-    let number = |key| count_of(configuration, key);
+    let limits: NodeLimits = configuration.read();
+    let (listen, tls): (Listen, Tls) = (configuration.read(), configuration.read());
     AdmissionOptions {
-        connections_per_address_max: number("limits.connections_per_address_max"),
-        connect_rate_per_address_max: number("limits.connect_rate_per_address_max"),
-        exempt: networks(configuration, "limits.addresses_exempt").collect(),
+        connections_per_address_max: limits.connections_per_address_max,
+        connect_rate_per_address_max: limits.connect_rate_per_address_max,
+        exempt: limits.addresses_exempt,
         plain: EntranceLimits {
-            connections_max: number("listen.connections_max"),
-            connect_rate_max: number("listen.connect_rate_max"),
+            connections_max: listen.connections_max,
+            connect_rate_max: listen.connect_rate_max,
         },
         tls: EntranceLimits {
-            connections_max: number("tls.connections_max"),
-            connect_rate_max: number("tls.connect_rate_max"),
+            connections_max: tls.connections_max,
+            connect_rate_max: tls.connect_rate_max,
         },
     }
 }
 
 fn addresses_of_clients(configuration: &Configuration) -> AddressSettings {
+    let http: Http = configuration.read();
     AddressSettings {
-        trusted_proxies: networks(configuration, "http.trusted_proxies").collect(),
-        field: match configuration.text("http.forwarded_field") {
-            "forwarded" => ForwardedField::Forwarded,
-            _ => ForwardedField::XForwardedFor,
-        },
+        trusted_proxies: http.trusted_proxies,
+        field: http.forwarded_field,
         are_counted: admission(configuration).counts_addresses(),
         are_wanted: configuration.rules.iter().any(|rule| rule.get("publish_from").is_some()),
         are_loopback: is_of_this_machine(configuration),
@@ -229,34 +237,24 @@ fn addresses_of_clients(configuration: &Configuration) -> AddressSettings {
 fn is_of_this_machine(configuration: &Configuration) -> bool {
     let mut addresses = client_addresses(configuration);
     addresses.extend(tls_settings(configuration).into_iter().flat_map(|(tls, _)| tls));
-    configuration.text("entitlement.mode") != "tokens"
+    !takes_tokens(configuration)
         && addresses.iter().all(|address| address.ip().is_loopback())
-        && networks(configuration, "listen.proxies").next().is_none()
-}
-
-/// `None` where it is "auto".
-fn count_of(configuration: &Configuration, key: &str) -> Option<u32> {
-    let number = configuration.number(key)?;
-    Some(u32::try_from(number).unwrap_or(u32::MAX))
+        && configuration.read::<Listen>().proxies.is_empty()
 }
 
 fn compression(configuration: &Configuration) -> Option<CompressionSettings> {
-    let number = |key| number_u32(configuration, key);
-    configuration.is_on("websocket.compression").then(|| CompressionSettings {
-        bytes_min: number("websocket.compression_bytes_min"),
-        level: number("websocket.compression_level") as u8,
-    })
+    let WebSocket { compression, compression_bytes_min: bytes_min, compression_level: level } =
+        configuration.read();
+    compression.then_some(CompressionSettings { bytes_min, level })
 }
 
 /// Without keys in the configuration there are none yet: `ticket_keys` gives some.
 fn tickets(configuration: &Configuration) -> TicketSettings {
+    let tickets: Tickets = configuration.read();
     TicketSettings {
-        keys: match &configuration.get("tickets.keys").0 {
-            Value::Keys(keys) => keys.clone(),
-            _ => Vec::new(),
-        },
-        lifetime_ms: number_u64(configuration, "tickets.lifetime"),
-        not_before_ms: number_u64(configuration, "tickets.revoked_before"),
+        keys: tickets.keys,
+        lifetime_ms: milliseconds(tickets.lifetime),
+        not_before_ms: tickets.revoked_before.0,
     }
 }
 
@@ -267,88 +265,48 @@ fn logs(configuration: &Configuration) -> Vec<LogSettings> {
     let mut first_partition = 0;
     let mut logs = Vec::with_capacity(configuration.logs.len());
     for entry in &configuration.logs {
-        let number = |key: &str| entry.number(key).unwrap_or(0);
-        let partitions_count = number("partitions_count") as u32;
-        let durability = match entry.text("durability") {
-            Some("disk") => Durability::Disk,
-            _ => Durability::Memory,
-        };
+        let log: LogTable = entry.read();
         // Nobody expects of a durable log that it forgets after minutes, unless it was told to.
-        let age_max_auto_ms = match durability {
+        let age_max_auto_ms = match log.durability {
             Durability::Disk => u64::MAX,
             Durability::Memory => MEMORY_AGE_MAX_MS,
         };
         logs.push(LogSettings {
-            name: entry.text("name").unwrap_or_default().into(),
-            partitions_count,
+            name: log.name,
+            partitions_count: log.partitions_count,
             first_partition,
-            durability,
+            durability: log.durability,
             epoch: new_epoch(),
             older_epochs: Vec::new(),
-            cache_bytes: number("cache_bytes"),
-            log_bytes_max: number("bytes_max"),
-            age_max_ms: entry.number("age_max").unwrap_or(age_max_auto_ms),
-            segment_bytes: number("segment_bytes") as u32,
-            retained_bytes_max: number("retained_bytes_max"),
+            cache_bytes: log.cache_bytes,
+            log_bytes_max: log.bytes_max,
+            age_max_ms: log.age_max.map_or(age_max_auto_ms, milliseconds),
+            segment_bytes: log.segment_bytes,
+            retained_bytes_max: log.retained_bytes_max,
         });
-        first_partition += partitions_count;
+        first_partition += log.partitions_count;
     }
     logs
 }
 
-fn default_rule(configuration: &Configuration) -> RuleSettings {
-    let declared = super::options::RULE_OPTIONS
-        .iter()
-        .find(|spec| spec.key == "history_messages_max")
-        .and_then(super::OptionSpec::default_value);
-    RuleSettings {
-        log: 0,
-        history_messages_max: match declared {
-            Some(Value::Count(number)) => number as u32,
-            _ => 0,
-        },
-        message_bytes_max: number_u32(configuration, "limits.message_bytes_max"),
-        ..RuleSettings::default()
-    }
-}
-
 /// Restrictions on publishing; `None` if there are none.
-fn publishing(entry: &Entry) -> Option<Box<PublishSettings>> {
-    let prefixes = match entry.get("publish_from") {
-        Some((Value::Texts(texts), _)) => &texts[..],
-        _ => &[],
-    };
-    let settings = PublishSettings {
-        publishers: match entry.text("publishers") {
-            Some("entitled") => Publishers::Entitled,
-            Some("api_keys") => Publishers::ApiKeys,
-            Some("none") => Publishers::Nobody,
-            _ => Publishers::All,
-        },
-        may_retain: !matches!(entry.get("retained"), Some((Value::Boolean(false), _))),
-        rate_max: entry.number("publish_rate_max").unwrap_or(0) as u32,
-        from: prefixes.iter().filter_map(|text| Network::parse(text)).collect(),
-    };
+fn publishing(settings: PublishSettings) -> Option<Box<PublishSettings>> {
     (settings != PublishSettings::default()).then(|| Box::new(settings))
 }
 
-/// One of the words that the option allows.
-fn policy(word: &str) -> LagPolicy {
-    match word {
-        "conflate" => LagPolicy::Conflate,
-        "drop" => LagPolicy::Drop,
-        "disconnect" => LagPolicy::Disconnect,
-        _ => LagPolicy::Replay,
-    }
-}
-
-fn limits(configuration: &Configuration) -> Limits {
+/// The limits of shards.
+pub fn limits(configuration: &Configuration) -> Limits {
     let mut limits = Limits::default();
     for limit in LIMITS {
         let number = configuration.number(limit.option);
         limit.set(&mut limits, number.map(|number| number / milliseconds_of(limit.values.unit)));
     }
     limits
+}
+
+/// A time as the node's settings have it.
+pub fn milliseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A memory log is a new log at every start; a log on disk needs a new epoch only if it is new or
@@ -358,13 +316,4 @@ pub fn new_epoch() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let random = RandomState::new().hash_one(since_1970.as_nanos());
     (since_1970.as_secs() << 24) | (random >> 40)
-}
-
-fn number_u64(configuration: &Configuration, key: &str) -> u64 {
-    configuration.number(key).unwrap_or(0)
-}
-
-/// Bounds of the declaration keep such options within 32 bits.
-fn number_u32(configuration: &Configuration, key: &str) -> u32 {
-    u32::try_from(number_u64(configuration, key)).unwrap_or(u32::MAX)
 }

@@ -6,7 +6,7 @@
 //! `broker::reload` takes. The rest waits for a restart.
 
 use super::entries::{Configuration, Entry};
-use super::options::{Apply, LOG_OPTIONS, OPTIONS, OptionSpec, RULE_OPTIONS};
+use super::options::{Apply, LogTable, OPTIONS, OptionSpec, RuleTable, Section};
 use super::value::Value;
 use broker::reload::{Wait, Waiting};
 use std::fmt::Write;
@@ -66,7 +66,7 @@ pub fn merge(
     }
     for log in &mut merged.logs {
         if let Some(new) = find(&wanted.logs, "name", name(log, "name")) {
-            for spec in LOG_OPTIONS.iter().filter(|spec| spec.apply == Apply::Reload) {
+            for spec in LogTable::OPTIONS.iter().filter(|spec| spec.apply == Apply::Reload) {
                 if let Some((value, origin)) = new.get(spec.key) {
                     log.put(spec.key, value.clone(), origin.clone());
                 }
@@ -109,14 +109,18 @@ fn compare_logs(running: &Configuration, wanted: &Configuration, changes: &mut V
     for log in &running.logs {
         let own = name(log, "name");
         match find(&wanted.logs, "name", own) {
-            Some(new) => compare_entries(&format!("log \"{own}\""), LOG_OPTIONS, log, new, changes),
-            None => changes.push(gone(format!("log \"{own}\""), shown(LOG_OPTIONS, log), false)),
+            Some(new) => {
+                compare_entries(&format!("log \"{own}\""), LogTable::OPTIONS, log, new, changes)
+            }
+            None => {
+                changes.push(gone(format!("log \"{own}\""), shown(LogTable::OPTIONS, log), false))
+            }
         }
     }
     for log in &wanted.logs {
         let own = name(log, "name");
         if find(&running.logs, "name", own).is_none() {
-            changes.push(come(format!("log \"{own}\""), shown(LOG_OPTIONS, log), false));
+            changes.push(come(format!("log \"{own}\""), shown(LogTable::OPTIONS, log), false));
         }
     }
     let [old, new] = [running, wanted].map(|all| {
@@ -160,11 +164,11 @@ fn compare_rules(
         match find(&wanted.rules, "filter", own) {
             None => {
                 let is_in_force = wait_of(waiting, own).is_none();
-                changes.push(gone(key, shown(RULE_OPTIONS, rule), is_in_force));
+                changes.push(gone(key, shown(RuleTable::OPTIONS, rule), is_in_force));
             }
             Some(new) => {
                 let first = changes.len();
-                compare_entries(&key, RULE_OPTIONS, rule, new, changes);
+                compare_entries(&key, RuleTable::OPTIONS, rule, new, changes);
                 let log_waits = wait_of(waiting, own) == Some(Wait::Log);
                 for change in &mut changes[first..] {
                     change.is_in_force = !(log_waits && change.key.ends_with(".log"));
@@ -177,7 +181,7 @@ fn compare_rules(
         if find(&running.rules, "filter", own).is_none() {
             let is_in_force = wait_of(waiting, own).is_none();
             let key = format!("rule \"{own}\"");
-            changes.push(come(key, shown(RULE_OPTIONS, rule), is_in_force));
+            changes.push(come(key, shown(RuleTable::OPTIONS, rule), is_in_force));
         }
     }
 }

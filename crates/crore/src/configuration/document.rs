@@ -3,8 +3,7 @@
 
 use super::entries::{Configuration, Entry};
 use super::fault::Origin;
-use super::options::entitlement::{self, API_KEY_OPTIONS, TOKEN_KEY_OPTIONS};
-use super::options::{Apply, LOG_OPTIONS, OPTIONS, OptionSpec, RULE_OPTIONS, SECTIONS};
+use super::options::{Apply, LogTable, OPTIONS, OptionSpec, RuleTable, SECTIONS, Section, TABLES};
 use super::value::Value;
 use std::fmt::Write;
 
@@ -20,7 +19,7 @@ pub fn default_file() -> String {
          # Durations: \"250ms\", \"25s\", \"5m\", \"2h\", \"1d\". Sizes: \"64KiB\", \"2MiB\", \"1GiB\" or plain bytes.\n\
          # `crore config check` prints every fault and its place.\n",
     );
-    for (section, sentence) in SECTIONS {
+    for (section, sentence, _) in SECTIONS {
         let _ = write!(text, "\n# {sentence}\n[{section}]\n");
         for spec in OPTIONS.iter() {
             if let Some((_, name)) = spec.key.split_once('.').filter(|(name, _)| name == section) {
@@ -32,16 +31,16 @@ pub fn default_file() -> String {
         "\n# Logs. Rules map topics to a log; the first one has all other topics. Without [[log]], there is one log\n\
          # with these values.\n# [[log]]\n",
     );
-    for spec in LOG_OPTIONS {
+    for spec in LogTable::OPTIONS {
         write_option(&mut text, spec.key, spec);
     }
     text.push_str(
         "\n# Rules: settings for the topics of a filter. There may be any number of rules.\n# [[rule]]\n",
     );
-    for spec in RULE_OPTIONS {
+    for spec in RuleTable::OPTIONS {
         write_option(&mut text, spec.key, spec);
     }
-    for (name, sentence, specs) in entitlement::TABLES {
+    for (name, sentence, specs) in &TABLES[2..] {
         let _ = write!(text, "\n# {sentence}\n# [[{name}]]\n");
         for spec in *specs {
             write_option(&mut text, spec.key, spec);
@@ -53,7 +52,7 @@ pub fn default_file() -> String {
 /// The reference page, in Markdown: an introduction, and a table for each section.
 pub fn reference() -> String {
     let mut text = String::from(include_str!("introduction.md"));
-    for (section, sentence) in SECTIONS {
+    for (section, sentence, _) in SECTIONS {
         let _ = write!(text, "\n## [{section}]\n\n{sentence}\n");
         write_table(&mut text, options_of(section), true);
     }
@@ -63,18 +62,6 @@ pub fn reference() -> String {
     }
     text
 }
-
-/// Tables of which there may be several.
-const TABLES: [(&str, &str, &[OptionSpec]); 4] = [
-    ("log", "Logs. Rules map topics to a log; the first one has all other topics.", LOG_OPTIONS),
-    (
-        "rule",
-        "Settings for the topics of a filter; the most specific filter applies.",
-        RULE_OPTIONS,
-    ),
-    entitlement::TABLES[0],
-    entitlement::TABLES[1],
-];
 
 fn options_of(section: &str) -> impl Iterator<Item = &'static OptionSpec> {
     OPTIONS
@@ -88,7 +75,7 @@ pub fn help_of_options() -> String {
         "Every option of the configuration can be given as --set SECTION.NAME=VALUE, or as CRORE_SECTION_NAME in the\n\
          environment. Sections:\n",
     );
-    for (section, sentence) in SECTIONS {
+    for (section, sentence, _) in SECTIONS {
         let count = options_of(section).count();
         let options = if count == 1 { "option" } else { "options" };
         let _ = writeln!(text, "  {section:<10} {count:>2} {options:<8} {sentence}");
@@ -106,14 +93,14 @@ pub fn help_of_options() -> String {
 pub fn help_of(name: &str) -> Result<String, String> {
     let name = name.trim_matches(['[', ']']);
     let mut text = String::new();
-    if let Some((_, sentence)) = SECTIONS.iter().find(|(section, _)| *section == name) {
+    if let Some((_, sentence, _)) = SECTIONS.iter().find(|(section, ..)| *section == name) {
         let _ = writeln!(text, "[{name}]\n{sentence}");
         options_of(name).for_each(|spec| write_help(&mut text, spec.key, spec));
         return Ok(text);
     }
     for (table, sentence, specs) in TABLES {
         let full = |spec: &OptionSpec| format!("{table}.{}", spec.key);
-        if table == name {
+        if *table == name {
             let _ = writeln!(text, "[[{name}]]\n{sentence}");
             specs.iter().for_each(|spec| write_help(&mut text, &full(spec), spec));
             return Ok(text);
@@ -155,7 +142,7 @@ fn write_help(text: &mut String, name: &str, spec: &OptionSpec) {
 pub fn as_json(configuration: &Configuration) -> serde_json::Value {
     let told = |(value, origin): &(Value, Origin)| serde_json::json!({ "value": value.to_json(), "origin": origin.to_string() });
     let mut all = serde_json::Map::new();
-    for (section, _) in SECTIONS {
+    for (section, ..) in SECTIONS {
         let mut options = serde_json::Map::new();
         for spec in options_of(section) {
             if let (Some((_, name)), Some(given)) =
@@ -166,12 +153,7 @@ pub fn as_json(configuration: &Configuration) -> serde_json::Value {
         }
         all.insert((*section).into(), options.into());
     }
-    for ((table, _, specs), entries) in TABLES.iter().zip([
-        &configuration.logs,
-        &configuration.rules,
-        &configuration.token_keys,
-        &configuration.api_keys,
-    ]) {
+    for ((table, _, specs), entries) in configuration.tables() {
         let entry = |entry: &Entry| {
             let given = |spec: &OptionSpec| Some((spec.key.into(), told(entry.get(spec.key)?)));
             serde_json::Value::Object(specs.iter().filter_map(given).collect())
@@ -204,7 +186,7 @@ pub fn limits(configuration: &Configuration) -> serde_json::Value {
 /// The configuration in force, as a file that can be used again; each value with its origin.
 pub fn in_force(configuration: &Configuration) -> String {
     let mut text = String::new();
-    for (section, _) in SECTIONS {
+    for (section, ..) in SECTIONS {
         let _ = writeln!(text, "{}[{section}]", if text.is_empty() { "" } else { "\n" });
         for spec in OPTIONS.iter() {
             if let Some((_, name)) = spec.key.split_once('.').filter(|(name, _)| name == section)
@@ -214,15 +196,10 @@ pub fn in_force(configuration: &Configuration) -> String {
             }
         }
     }
-    for (name, entries, specs) in [
-        ("log", &configuration.logs, LOG_OPTIONS),
-        ("rule", &configuration.rules, RULE_OPTIONS),
-        ("token_key", &configuration.token_keys, TOKEN_KEY_OPTIONS),
-        ("api_key", &configuration.api_keys, API_KEY_OPTIONS),
-    ] {
+    for ((name, _, specs), entries) in configuration.tables() {
         for entry in entries {
             let _ = writeln!(text, "\n[[{name}]]");
-            for spec in specs {
+            for spec in *specs {
                 if let Some((value, origin)) = entry.get(spec.key) {
                     write_value(&mut text, spec.key, value, origin);
                 }
@@ -245,25 +222,7 @@ fn write_option(text: &mut String, name: &str, spec: &OptionSpec) {
     match spec.default_value() {
         Some(value) => _ = writeln!(text, "# {name} = {value}"),
         // An option without a default shows an example.
-        None => _ = writeln!(text, "# {name} = \"{}\"", example(spec.key)),
-    }
-}
-
-/// The value that `crore.toml` shows for an option without a default.
-fn example(key: &str) -> &'static str {
-    match key {
-        "node.data_dir" => "/var/lib/crore",
-        "node.user" | "node.group" => "crore",
-        "operators.socket_group" => "adm",
-        "tls.certificate_file" => "/etc/crore/cert.pem",
-        "tls.key_file" => "/etc/crore/key.pem",
-        "metrics.push_to" => "udp:127.0.0.1:8094",
-        "filter" => "prices/#",
-        "log" => "memory",
-        _ => {
-            let name = key.rsplit('.').next().unwrap_or(key);
-            entitlement::example(name).unwrap_or_else(|| panic!("{key} has no example"))
-        }
+        None => _ = writeln!(text, "# {name} = \"{}\"", spec.example),
     }
 }
 

@@ -1,15 +1,17 @@
 //! The configuration as values: every option with its value and origin.
 
 use super::fault::{Fault, Origin, nearest};
-use super::options::{LOG_OPTIONS, OPTIONS, OptionSpec, SECTIONS};
+use super::options::{Declared, LogTable, OPTIONS, OptionSpec, SECTIONS, Section, TABLES};
 use super::value::{Refusal, Value};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+
+/// Values and their origins, by key.
+pub type Values = BTreeMap<&'static str, (Value, Origin)>;
 
 /// Every option with a value and where it comes from.
 #[derive(Clone, Debug)]
 pub struct Configuration {
-    pub(super) values: BTreeMap<&'static str, (Value, Origin)>,
+    pub(super) values: Values,
     /// The `[[log]]` tables; at least one.
     pub logs: Vec<Entry>,
     /// The `[[rule]]` tables.
@@ -28,7 +30,7 @@ const DISK_SEGMENT_BYTES_MAX: u64 = 64 << 20;
 /// One `[[log]]` or `[[rule]]`.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    pub(super) values: BTreeMap<&'static str, (Value, Origin)>,
+    pub(super) values: Values,
     /// The beginning of the table.
     pub origin: Origin,
 }
@@ -40,7 +42,7 @@ impl Default for Configuration {
                 .iter()
                 .filter_map(|spec| Some((spec.key, (spec.default_value()?, Origin::Default))))
                 .collect(),
-            logs: vec![Entry::with_defaults(LOG_OPTIONS, Origin::Default)],
+            logs: vec![Entry::with_defaults(LogTable::OPTIONS, Origin::Default)],
             rules: Vec::new(),
             token_keys: Vec::new(),
             api_keys: Vec::new(),
@@ -49,6 +51,26 @@ impl Default for Configuration {
 }
 
 impl Configuration {
+    /// The options of a section.
+    pub fn read<T: Section>(&self) -> T {
+        T::of(&self.values)
+    }
+
+    /// All tables, in the order of [`TABLES`].
+    pub fn tables(&self) -> impl Iterator<Item = (&'static Declared, &Vec<Entry>)> {
+        TABLES.iter().zip([&self.logs, &self.rules, &self.token_keys, &self.api_keys])
+    }
+
+    /// The options of a table, and its entries.
+    pub(super) fn table_mut(
+        &mut self,
+        name: &str,
+    ) -> Option<(&'static [OptionSpec], &mut Vec<Entry>)> {
+        let all = [&mut self.logs, &mut self.rules, &mut self.token_keys, &mut self.api_keys];
+        let found = TABLES.iter().zip(all).find(|((table, ..), _)| *table == name);
+        found.map(|((.., specs), entries)| (*specs, entries))
+    }
+
     /// The value of an option and its origin.
     ///
     /// # Panics
@@ -68,30 +90,9 @@ impl Configuration {
         number_of(&self.get(key).0)
     }
 
-    /// A switch.
-    pub fn is_on(&self, key: &str) -> bool {
-        matches!(self.get(key).0, Value::Boolean(true))
-    }
-
-    /// Words or a choice.
-    pub fn text(&self, key: &str) -> &str {
-        text_of(&self.get(key).0)
-    }
-
-    /// A list of words.
-    pub fn texts(&self, key: &str) -> &[String] {
-        match &self.get(key).0 {
-            Value::Texts(texts) => texts,
-            _ => &[],
-        }
-    }
-
-    /// Addresses.
-    pub fn addresses(&self, key: &str) -> &[SocketAddr] {
-        match &self.get(key).0 {
-            Value::Addresses(addresses) => addresses,
-            _ => &[],
-        }
+    /// The origin of an option's value; the defaults if it has none.
+    pub fn origin_of(&self, key: &str) -> Origin {
+        self.given(key).map_or(Origin::Default, |(_, origin)| origin.clone())
     }
 
     pub(super) fn set(
@@ -117,6 +118,11 @@ impl Configuration {
 }
 
 impl Entry {
+    /// The options of the table.
+    pub fn read<T: Section>(&self) -> T {
+        T::of(&self.values)
+    }
+
     pub(super) fn with_defaults(specs: &'static [OptionSpec], origin: Origin) -> Entry {
         let values = specs
             .iter()
@@ -169,14 +175,6 @@ impl Entry {
         self.get(key).map(|(value, _)| text_of(value))
     }
 
-    /// A list of words.
-    pub fn texts(&self, key: &str) -> &[String] {
-        match self.get(key) {
-            Some((Value::Texts(texts), _)) => texts,
-            _ => &[],
-        }
-    }
-
     /// The origin of a key's value; the table's beginning if it was not given.
     pub fn origin_of(&self, key: &str) -> Origin {
         match self.get(key) {
@@ -219,7 +217,7 @@ pub fn unknown_key(key: &str, origin: Origin) -> Fault {
             .filter_map(|spec| spec.key.split_once('.').filter(|(name, _)| *name == section))
             .map(|(_, name)| name)
             .collect(),
-        None => SECTIONS.iter().map(|(name, _)| *name).collect(),
+        None => SECTIONS.iter().map(|(name, ..)| *name).collect(),
     };
     unknown(
         key,
@@ -247,5 +245,5 @@ pub fn unknown(
 }
 
 pub fn is_section(name: &str) -> bool {
-    SECTIONS.iter().any(|(section, _)| *section == name)
+    SECTIONS.iter().any(|(section, ..)| *section == name)
 }

@@ -2,10 +2,12 @@
 //!
 //! Pure.
 
+use super::assemble::{MEMORY_AGE_MAX_MS, milliseconds};
 use super::entries::{Configuration, Entry};
-use super::options::RULE_OPTIONS;
+use super::options::{LogTable, RuleTable, Section};
 use super::value::Value;
 use broker::filters::FilterTrie;
+use broker::settings::Durability;
 use broker::topic::{Filter, TopicError, TopicName};
 use std::fmt::Write;
 
@@ -38,9 +40,9 @@ pub fn explain(configuration: &Configuration, text: &str) -> Result<String, Topi
         let filter = rule.text("filter").unwrap_or_default();
         let _ = writeln!(answer, "# less specific: \"{filter}\" of {}", rule.origin);
     }
-    let nothing = Entry::with_defaults(RULE_OPTIONS, super::Origin::Default);
+    let nothing = Entry::with_defaults(RuleTable::OPTIONS, super::Origin::Default);
     let rule = covering.first().copied().unwrap_or(&nothing);
-    for spec in RULE_OPTIONS {
+    for spec in RuleTable::OPTIONS {
         write_value(&mut answer, configuration, rule, spec.key);
     }
     Ok(answer)
@@ -77,7 +79,7 @@ fn write_value(answer: &mut String, configuration: &Configuration, rule: &Entry,
 
 /// How long a log keeps messages by their age; `None`: for ever.
 fn age_of(log: &Entry) -> Option<u64> {
-    let is_in_memory = log.text("durability") != Some("disk");
-    let auto_ms = is_in_memory.then_some(super::assemble::MEMORY_AGE_MAX_MS);
-    log.number("age_max").or(auto_ms)
+    let LogTable { durability, age_max, .. } = log.read();
+    let auto_ms = (durability == Durability::Memory).then_some(MEMORY_AGE_MAX_MS);
+    age_max.map(milliseconds).or(auto_ms)
 }

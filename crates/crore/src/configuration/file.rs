@@ -3,8 +3,7 @@
 
 use super::entries::{Configuration, Entry, is_section, unknown};
 use super::fault::{Fault, Origin, nearest};
-use super::options::entitlement::{API_KEY_OPTIONS, TOKEN_KEY_OPTIONS};
-use super::options::{LOG_OPTIONS, OPTIONS, OptionSpec, RULE_OPTIONS, SECTIONS};
+use super::options::{OPTIONS, OptionSpec, SECTIONS, TABLES};
 use super::value::Raw;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,27 +32,22 @@ pub fn read(
     };
     for (name, value) in document.get_ref() {
         let origin = lines.origin(name.span().start);
-        match (name.get_ref().as_ref(), value.get_ref()) {
-            ("log", DeValue::Array(tables)) => {
-                configuration.logs = read_tables("log", LOG_OPTIONS, tables, &lines, faults);
+        let name = name.get_ref().as_ref();
+        if let Some((specs, entries)) = configuration.table_mut(name) {
+            match value.get_ref() {
+                DeValue::Array(tables) => {
+                    *entries = read_tables(name, specs, tables, &lines, faults);
+                }
+                other => faults.push(Fault {
+                    origin,
+                    key: name.into(),
+                    problem: format!("{} is not an array of tables", raw(other)),
+                    expected: format!("[[{name}]]"),
+                }),
             }
-            ("rule", DeValue::Array(tables)) => {
-                configuration.rules = read_tables("rule", RULE_OPTIONS, tables, &lines, faults);
-            }
-            ("token_key", DeValue::Array(tables)) => {
-                configuration.token_keys =
-                    read_tables("token_key", TOKEN_KEY_OPTIONS, tables, &lines, faults);
-            }
-            ("api_key", DeValue::Array(tables)) => {
-                configuration.api_keys =
-                    read_tables("api_key", API_KEY_OPTIONS, tables, &lines, faults);
-            }
-            (name @ ("log" | "rule" | "token_key" | "api_key"), _) => faults.push(Fault {
-                origin,
-                key: name.into(),
-                problem: format!("{} is not an array of tables", raw(value.get_ref())),
-                expected: format!("[[{name}]]"),
-            }),
+            continue;
+        }
+        match (name, value.get_ref()) {
             (section, DeValue::Table(table)) if is_section(section) => {
                 for (key, value) in table {
                     let origin = lines.origin(key.span().start);
@@ -78,8 +72,7 @@ pub fn read(
 }
 
 fn unknown_top_level(key: &str, origin: Origin) -> Fault {
-    let sections =
-        || SECTIONS.iter().map(|(name, _)| *name).chain(["log", "rule", "token_key", "api_key"]);
+    let sections = || SECTIONS.iter().chain(TABLES).map(|(name, ..)| *name);
     let meant = nearest(key, sections()).or_else(|| {
         // A key without its section, as `io_threads = 2` at the top of the file.
         OPTIONS
@@ -94,7 +87,7 @@ fn unknown_top_level(key: &str, origin: Origin) -> Fault {
 /// One entry for each table, each with a value for every option of `specs`; a table with a fault is
 /// left out.
 fn read_tables(
-    name: &'static str,
+    name: &str,
     specs: &'static [OptionSpec],
     tables: &[Spanned<DeValue<'_>>],
     lines: &Lines<'_>,

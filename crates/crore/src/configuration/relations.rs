@@ -3,9 +3,14 @@
 
 pub mod entitlement;
 
+use super::assemble::limits;
 use super::assemble_logging;
 use super::entries::Configuration;
 use super::fault::{Fault, Origin};
+use super::options::{
+    Listen, LogTable, MetricsPush, Node, Operators, ProxyProtocol, RuleTable, Tls,
+};
+use broker::settings::Durability;
 use fetch::push::{self, Target};
 use std::collections::HashMap;
 
@@ -59,8 +64,8 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
 }
 
 fn check_threads(configuration: &Configuration, faults: &mut Vec<Fault>) {
-    if let (Some(threads), Some(homes)) =
-        (configuration.number("node.io_threads"), configuration.number("node.home_shards_count"))
+    let Node { io_threads, home_shards_count, .. } = configuration.read();
+    if let (Some(threads), Some(homes)) = (io_threads, home_shards_count)
         && homes > threads
     {
         faults.push(Fault {
@@ -94,12 +99,11 @@ fn check_operators(configuration: &Configuration, faults: &mut Vec<Fault>) {
             expected: expected.into(),
         });
     };
-    let socket = configuration.text("operators.socket");
-    if !matches!(socket, "auto" | "off") && !socket.starts_with('/') {
+    let Operators { socket, origins, .. } = configuration.read();
+    if !matches!(&*socket, "auto" | "off") && !socket.starts_with('/') {
         let expected = "\"auto\", \"off\", or an absolute path";
         refuse("operators.socket", "not a path for a socket", expected);
     }
-    let origins = configuration.texts("operators.origins");
     if origins.iter().any(|origin| origin == "*") {
         let problem = "any page could control the node through a logged-in browser";
         refuse("operators.origins", problem, "the origins of your proxies");
@@ -107,12 +111,14 @@ fn check_operators(configuration: &Configuration, faults: &mut Vec<Fault>) {
 }
 
 fn check_metrics(configuration: &Configuration, faults: &mut Vec<Fault>) {
-    if let Some((_, origin)) = configuration.given("metrics.push_to")
-        && Target::parse(configuration.text("metrics.push_to"), 0).is_none()
+    let key = "metrics.push_to";
+    if let (Some(text), Some((_, origin))) =
+        (configuration.read::<MetricsPush>().push_to, configuration.given(key))
+        && Target::parse(&text, 0).is_none()
     {
         faults.push(Fault {
             origin: origin.clone(),
-            key: "metrics.push_to".into(),
+            key: key.into(),
             problem: "not a destination for metrics".into(),
             expected: push::EXPECTED.into(),
         });
@@ -120,25 +126,22 @@ fn check_metrics(configuration: &Configuration, faults: &mut Vec<Fault>) {
 }
 
 fn check_listeners(configuration: &Configuration, faults: &mut Vec<Fault>) {
-    let (_, origin) = configuration.get("listen.clients");
-    let has_tls = configuration.given("tls.certificate_file").is_some();
-    if configuration.addresses("listen.clients").is_empty() && !has_tls {
+    let (listen, tls): (Listen, Tls) = (configuration.read(), configuration.read());
+    if listen.clients.is_empty() && tls.certificate_file.is_none() {
         faults.push(Fault {
-            origin: origin.clone(),
+            origin: configuration.get("listen.clients").1.clone(),
             key: "listen.clients".into(),
             problem: "no address for clients is set".into(),
             expected: "at least one address, or TLS (tls.certificate_file)".into(),
         });
     }
-    if configuration.is_on("listen.open") || entitlement::takes_tokens(configuration) {
+    if listen.open || entitlement::takes_tokens(configuration) {
         return;
     }
-    for key in ["listen.clients", "tls.listen"] {
-        let (_, origin) = configuration.get(key);
-        let addresses = configuration.addresses(key).iter();
-        for address in addresses.filter(|address| !address.ip().is_loopback()) {
+    for (key, addresses) in [("listen.clients", listen.clients), ("tls.listen", tls.listen)] {
+        for address in addresses.iter().filter(|address| !address.ip().is_loopback()) {
             faults.push(Fault {
-                origin: origin.clone(),
+                origin: configuration.get(key).1.clone(),
                 key: key.into(),
                 problem: format!(
                     "{address} can be reached from other machines, and authentication is off: every client that can connect could publish and read everything"
@@ -151,9 +154,12 @@ fn check_listeners(configuration: &Configuration, faults: &mut Vec<Fault>) {
 
 /// A header of anybody would be a claim that nobody can check.
 fn check_proxies(configuration: &Configuration, faults: &mut Vec<Fault>) {
-    for key in ["listen.proxy_protocol", "tls.proxy_protocol"] {
-        let is_required = configuration.text(key) == "required";
-        if is_required && configuration.texts("listen.proxies").is_empty() {
+    let (listen, tls): (Listen, Tls) = (configuration.read(), configuration.read());
+    for (key, protocol) in [
+        ("listen.proxy_protocol", listen.proxy_protocol),
+        ("tls.proxy_protocol", tls.proxy_protocol),
+    ] {
+        if protocol == ProxyProtocol::Required && listen.proxies.is_empty() {
             faults.push(Fault {
                 origin: configuration.get(key).1.clone(),
                 key: key.into(),
@@ -183,7 +189,8 @@ fn check_tls(configuration: &Configuration, faults: &mut Vec<Fault>) {
     fault(pair[0], pair[1]);
     fault(pair[1], pair[0]);
     fault("tls.listen", pair[0]);
-    if configuration.given(pair[0]).is_some() && configuration.addresses("tls.listen").is_empty() {
+    let tls: Tls = configuration.read();
+    if tls.certificate_file.is_some() && tls.listen.is_empty() {
         faults.push(Fault {
             origin: configuration.get("tls.listen").1.clone(),
             key: "tls.listen".into(),
@@ -194,29 +201,31 @@ fn check_tls(configuration: &Configuration, faults: &mut Vec<Fault>) {
 }
 
 fn check_logs(configuration: &Configuration, faults: &mut Vec<Fault>) {
-    let mut names: HashMap<&str, Origin> = HashMap::new();
+    let mut names: HashMap<String, Origin> = HashMap::new();
+    let message = limits(configuration).message_bytes_max;
+    let needed = u64::from(message) + ENVELOPE_BYTES;
     for log in &configuration.logs {
         let mut fault = |key: &str, problem: String, expected: String| {
             let key_path = format!("log.{key}");
             faults.push(Fault { origin: log.origin_of(key), key: key_path, problem, expected });
         };
-        let name = log.text("name").unwrap_or_default();
-        if let Some(earlier) = names.insert(name, log.origin_of("name")) {
+        let LogTable { name, durability, segment_bytes, bytes_max, .. } = log.read();
+        if let Some(earlier) = names.insert(name.clone(), log.origin_of("name")) {
             fault(
                 "name",
                 format!("\"{name}\" is already the log of {earlier}"),
                 "another name".into(),
             );
         }
-        if log.text("durability") == Some("disk") {
-            if configuration.given("node.data_dir").is_none() {
+        if durability == Durability::Disk {
+            if configuration.read::<Node>().data_dir.is_none() {
                 fault(
                     "durability",
                     "a log on disk needs a directory, but node.data_dir is not set".into(),
                     "node.data_dir (or --data-dir)".into(),
                 );
             }
-            if !names_directory(name) {
+            if !names_directory(&name) {
                 fault(
                     "name",
                     format!(
@@ -226,23 +235,21 @@ fn check_logs(configuration: &Configuration, faults: &mut Vec<Fault>) {
                 );
             }
         }
-        let segment = log.number("segment_bytes").unwrap_or(0);
-        let message = configuration.number("limits.message_bytes_max").unwrap_or(0);
-        if segment < message + ENVELOPE_BYTES {
+        let segment = u64::from(segment_bytes);
+        if segment < needed {
             fault(
                 "segment_bytes",
                 format!(
                     "{segment} bytes cannot hold one message of limits.message_bytes_max = {message} bytes"
                 ),
-                format!("at least {} bytes", message + ENVELOPE_BYTES),
+                format!("at least {needed} bytes"),
             );
         }
-        let bytes = log.number("bytes_max").unwrap_or(0);
-        if bytes < 2 * segment {
+        if bytes_max < 2 * segment {
             fault(
                 "bytes_max",
                 format!(
-                    "{bytes} bytes cannot hold two segments of segment_bytes = {segment} bytes"
+                    "{bytes_max} bytes cannot hold two segments of segment_bytes = {segment} bytes"
                 ),
                 format!("at least {} bytes", 2 * segment),
             );
@@ -259,34 +266,31 @@ fn check_logs(configuration: &Configuration, faults: &mut Vec<Fault>) {
 }
 
 fn check_rules(configuration: &Configuration, faults: &mut Vec<Fault>) {
-    let mut filters: HashMap<&str, Origin> = HashMap::new();
+    let mut filters: HashMap<String, Origin> = HashMap::new();
+    let all = limits(configuration).message_bytes_max;
+    let logs: Vec<String> =
+        configuration.logs.iter().map(|log| log.read::<LogTable>().name).collect();
     for rule in &configuration.rules {
         let mut fault = |key: &str, problem: String, expected: String| {
             let key_path = format!("rule.{key}");
             faults.push(Fault { origin: rule.origin_of(key), key: key_path, problem, expected });
         };
-        match rule.text("filter") {
+        let RuleTable { filter, log, message_bytes_max, .. } = rule.read();
+        match filter {
             None => fault("filter", "the rule has no filter".into(), "filter = \"...\"".into()),
             Some(filter) => {
-                if let Some(earlier) = filters.insert(filter, rule.origin_of("filter")) {
+                if let Some(earlier) = filters.insert(filter.clone(), rule.origin_of("filter")) {
                     let problem = format!("\"{filter}\" already has the rule of {earlier}");
                     fault("filter", problem, "each filter once".into());
                 }
             }
         }
-        if let Some(name) = rule.text("log")
-            && !configuration.logs.iter().any(|log| log.text("name") == Some(name))
+        if let Some(name) = log
+            && !logs.contains(&name)
         {
-            let names: Vec<&str> =
-                configuration.logs.iter().filter_map(|log| log.text("name")).collect();
-            fault(
-                "log",
-                format!("unknown log \"{name}\""),
-                format!("one of: {}", names.join(", ")),
-            );
+            fault("log", format!("unknown log \"{name}\""), format!("one of: {}", logs.join(", ")));
         }
-        let all = configuration.number("limits.message_bytes_max").unwrap_or(0);
-        if rule.number("message_bytes_max").is_some_and(|bytes| bytes > all) {
+        if message_bytes_max.is_some_and(|bytes| bytes > all) {
             fault(
                 "message_bytes_max",
                 format!("more than limits.message_bytes_max = {all} bytes"),

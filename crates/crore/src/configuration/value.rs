@@ -10,6 +10,7 @@ use super::moment::parse_moment;
 use broker::settings::TicketKey;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use stdx::networks::Network;
 
 /// Values of an option, with their bounds.
@@ -108,7 +109,7 @@ pub enum Value {
 
 /// Words that nothing prints.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct Secret(Arc<str>);
 
 impl Secret {
     /// The words.
@@ -317,7 +318,7 @@ impl Kind {
             Kind::Addresses => Some(Value::Addresses(vec![text.parse().ok()?])),
             Kind::Secret => {
                 let fits = !text.is_empty() && text.len() <= SECRET_BYTES_MAX;
-                fits.then(|| Value::Secret(Secret(words())))
+                fits.then(|| Value::Secret(Secret(text.into())))
             }
             Kind::Hash => parse_hex(text).map(Value::Hash),
             Kind::Moment => parse_moment(text).map(Value::Moment),

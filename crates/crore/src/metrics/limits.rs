@@ -60,7 +60,7 @@ fn without_memory(edge: &EdgeStatistics, connections: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::configuration::options::{LOG_OPTIONS, OPTIONS, RULE_OPTIONS};
+    use crate::configuration::options::{LogTable, OPTIONS, RuleTable, Section};
 
     #[test]
     fn limits_have_the_names_of_their_options() {
@@ -70,9 +70,11 @@ mod tests {
             known.extend([Some(spec.key), name].into_iter().flatten().map(String::from));
         }
         known.extend(
-            LOG_OPTIONS.iter().flat_map(|spec| [spec.key.into(), format!("log_{}", spec.key)]),
+            LogTable::OPTIONS
+                .iter()
+                .flat_map(|spec| [spec.key.into(), format!("log_{}", spec.key)]),
         );
-        known.extend(RULE_OPTIONS.iter().map(|spec| format!("rule.{}", spec.key)));
+        known.extend(RuleTable::OPTIONS.iter().map(|spec| format!("rule.{}", spec.key)));
         let mut families = Families::default();
         write(&mut families, &NodeStatistics::default());
         for sample in families.finish().into_iter().flat_map(|family| family.samples) {

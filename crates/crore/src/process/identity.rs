@@ -10,7 +10,7 @@
 
 use crate::configuration::Configuration;
 use crate::configuration::fault::{Fault, Faults};
-use crate::configuration::value::Value;
+use crate::configuration::options::Node;
 use crate::exit::Ending;
 use crate::logging::{Level, Log};
 use anyhow::Context;
@@ -40,14 +40,11 @@ struct Identity {
 /// The configuration has an unknown user or group, or one that this process may not switch to; or
 /// the system call failed.
 pub fn settle(configuration: &Configuration, log: &Log) -> Result<(), Ending> {
-    if !configuration.is_on("node.core_dumps") {
+    let Node { core_dumps, user, group, .. } = configuration.read();
+    if !core_dumps {
         forbid_core_dumps().context("cannot disable core dumps")?;
     }
-    let text = |key| match configuration.given(key) {
-        Some((Value::Text(text), _)) => Some(text.as_str()),
-        _ => None,
-    };
-    let Some(user) = text("node.user") else {
+    let Some(user) = user else {
         if geteuid().is_root() {
             let advice = "The node runs as root; node.user, or a service manager, can change that.";
             log.write(Level::Info, advice, &[]);
@@ -63,12 +60,12 @@ pub fn settle(configuration: &Configuration, log: &Log) -> Result<(), Ending> {
         }]))
     };
     let files = Files::read();
-    let Some(mut identity) = files.user(user) else {
+    let Some(mut identity) = files.user(&user) else {
         let problem = format!("unknown user {user}");
         return Err(fault("node.user", problem, "a name in /etc/passwd, or a number"));
     };
-    if let Some(group) = text("node.group") {
-        let Some(group_id) = files.group(group) else {
+    if let Some(group) = group {
+        let Some(group_id) = files.group(&group) else {
             let problem = format!("unknown group {group}");
             return Err(fault("node.group", problem, "a name in /etc/group, or a number"));
         };

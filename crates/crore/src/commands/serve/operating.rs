@@ -9,7 +9,7 @@ use super::url::http_url;
 use crate::admin::sessions::Sessions;
 use crate::admin::{Access, Listeners};
 use crate::configuration::Configuration;
-use crate::configuration::value::Value;
+use crate::configuration::options::{ApiKeyNeed, Operators};
 use crate::exit::Ending;
 use crate::logging::{Level, Log, Target};
 use crate::operators_socket::{OperatorsSocket, Wanted};
@@ -21,20 +21,19 @@ use std::sync::Arc;
 
 /// The authorization of operators.
 pub fn access(configuration: &Configuration, operators: &[SocketAddr]) -> Access {
-    let origins = configuration.texts("operators.origins").to_vec();
+    let Operators { api_key, origins, connections_max, .. } = configuration.read();
     let own = operators.first().map(|address| {
         let is_everywhere = address.ip().is_unspecified();
         let host = if is_everywhere { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { address.ip() };
         http_url(SocketAddr::new(host, address.port()))
     });
-    let connections_max = configuration.number("operators.connections_max");
     Access {
-        trusts_loopback: configuration.text("operators.api_key") == "beyond_loopback",
+        trusts_loopback: api_key == ApiKeyNeed::BeyondLoopback,
         // A browser behind a proxy can rarely use the other origin.
         own_url: origins.first().cloned().or(own).unwrap_or_default(),
         origins,
         sessions: Arc::default(),
-        connections_max: usize::try_from(connections_max.unwrap_or(0)).unwrap_or(usize::MAX),
+        connections_max,
     }
 }
 
@@ -49,13 +48,11 @@ pub fn socket(
     takes_over: bool,
     log: Log,
 ) -> Result<Option<OperatorsSocket>, Ending> {
-    let group = match configuration.given("operators.socket_group") {
-        Some((Value::Text(name), _)) => {
-            Some(group_id(name).ok_or_else(|| anyhow!("unknown group {name}"))?)
-        }
-        _ => None,
-    };
-    let wanted = Wanted::of(configuration.text("operators.socket"));
+    let Operators { socket, socket_group, .. } = configuration.read();
+    let group = socket_group
+        .map(|name| group_id(&name).ok_or_else(|| anyhow!("unknown group {name}")))
+        .transpose()?;
+    let wanted = Wanted::of(&socket);
     let made = match &wanted {
         Wanted::Off => return Ok(None),
         Wanted::At(path) => OperatorsSocket::make(path, group, takes_over),

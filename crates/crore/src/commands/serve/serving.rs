@@ -8,6 +8,8 @@ use crate::admin::draining::Drain;
 use crate::admin::logs::Logging;
 use crate::admin::revocations::Revoking;
 use crate::admin::{self, About, Access, Readiness};
+use crate::configuration::assemble::milliseconds;
+use crate::configuration::options::{self, MetricsPush, NodeLimits};
 use crate::configuration::{Configuration, assemble_logging};
 use crate::draining::Draining;
 use crate::entitled::Entitled;
@@ -24,7 +26,6 @@ use broker::settings::Settings;
 use node::Node;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
-use std::time::Duration;
 
 /// A running node, shared with the operators' port.
 pub struct Serving {
@@ -60,7 +61,7 @@ impl Serving {
     pub fn watch_memory(&self, configuration: &Configuration, log: Log) -> Result<(), Ending> {
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = &*node {
-            let ceiling = configuration.number("limits.memory_bytes_max");
+            let ceiling = configuration.read::<NodeLimits>().memory_bytes_max;
             memory_ceiling::watch(ceiling, &node.pressure(), log.to(Target::Limits))
                 .context("cannot start the thread that watches memory")?;
         }
@@ -137,7 +138,7 @@ impl Serving {
 
     /// The present metrics, for all readers.
     fn gather(&self, configuration: &Configuration, reloader: &Arc<Reloader>) -> metrics::Gather {
-        let node_name = configuration.text("node.name").to_owned();
+        let node_name = configuration.read::<options::Node>().name;
         let (node, reloader) = (Arc::clone(&self.node), Arc::clone(reloader));
         let draining = Arc::clone(&self.draining);
         let pushes = Arc::clone(&self.pushes);
@@ -164,7 +165,8 @@ impl Serving {
         let (reloader, node) = (Arc::clone(reloader), Arc::clone(&self.node));
         Drain {
             begin: Arc::new(move |window_ms| {
-                let of_configuration = || reloader.number("node.drain_window").unwrap_or(0);
+                let of_configuration =
+                    || milliseconds(reloader.read::<options::Node>().drain_window);
                 if begins.begin(window_ms.unwrap_or_else(of_configuration)) {
                     // After a signal, no thread receives the request.
                     let _ = wishes.send(Wish::Drain(window_ms));
@@ -184,19 +186,15 @@ impl Serving {
         reloader: &Arc<Reloader>,
         log: Log,
     ) -> Result<(), Ending> {
-        if configuration.given("metrics.push_to").is_none() {
-            return Ok(());
-        }
-        let number = |key| configuration.number(key).unwrap_or(u64::MAX);
-        let bytes_max = number("metrics.push_file_bytes_max");
-        let Some(target) = push::Target::parse(configuration.text("metrics.push_to"), bytes_max)
-        else {
+        let MetricsPush { push_to, push_interval, push_file_bytes_max } = configuration.read();
+        let target = push_to.and_then(|text| push::Target::parse(&text, push_file_bytes_max));
+        let Some(target) = target else {
             return Ok(()); // the configuration was checked
         };
         let pushed = Push {
             target,
-            interval: Duration::from_millis(number("metrics.push_interval")),
-            node_name: configuration.text("node.name").to_owned(),
+            interval: push_interval,
+            node_name: configuration.read::<options::Node>().name,
             gather: self.gather(configuration, reloader),
             counters: Arc::clone(&self.pushes),
             log: log.to(Target::Operators),
@@ -220,7 +218,7 @@ impl Serving {
         let reloader = Arc::clone(reloader);
         let draining = Arc::clone(&self.draining);
         let asked = Arc::clone(&self.node);
-        let node_name = configuration.text("node.name").to_owned();
+        let node_name = configuration.read::<options::Node>().name;
         let log = reloader.log;
         let revoking = self.revoking();
         admin::Operated {

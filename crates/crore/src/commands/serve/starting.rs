@@ -5,7 +5,9 @@
 
 use super::serving::Serving;
 use super::url::http_url;
+use crate::configuration::assemble::milliseconds;
 use crate::configuration::fault::{Fault, Faults};
+use crate::configuration::options::Tickets;
 use crate::configuration::{Configuration, assemble};
 use crate::entitled;
 use crate::exit::Ending;
@@ -99,7 +101,7 @@ fn keys_of_tickets(
 ) -> Vec<ticket_keys::Notice> {
     let now_ms =
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
-    let key_age_max_ms = configuration.number("tickets.key_age_max").unwrap_or(0);
+    let key_age_max_ms = milliseconds(configuration.read::<Tickets>().key_age_max);
     let data_dir = options.data_dir.as_deref();
     ticket_keys::provide(&mut options.settings.tickets, data_dir, key_age_max_ms, now_ms)
 }

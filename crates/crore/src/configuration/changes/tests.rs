@@ -186,7 +186,7 @@ fn declarations_say_what_a_running_node_takes() {
             check(spec.key, spec.apply, &changed, &base);
         }
     }
-    for spec in RULE_OPTIONS {
+    for spec in RuleTable::OPTIONS {
         // Logs are in tests above.
         if let Some(value) = other_value(spec).filter(|_| spec.key != "log") {
             let mut changed = base.clone();
@@ -194,7 +194,7 @@ fn declarations_say_what_a_running_node_takes() {
             check(spec.key, spec.apply, &changed, &base);
         }
     }
-    for spec in LOG_OPTIONS {
+    for spec in LogTable::OPTIONS {
         if let Some(value) = other_value(spec) {
             let mut changed = base.clone();
             changed.logs[0].put(spec.key, value, super::super::Origin::Default);

@@ -1,22 +1,20 @@
-//! Declarations of the section `[metrics]`.
+//! Options of metrics that are pushed.
 
-use super::spec::{GIB, MIB, OptionSpec, option, seconds, size};
-use crate::configuration::value::Kind;
+use super::spec::{GIB, MIB, options, seconds, size, text};
+use std::time::Duration;
 
-/// Metrics that are pushed. Prometheus asks for them, at `/metrics` of the operators' port, without
-/// any of this.
-pub(super) const METRICS_OPTIONS: &[OptionSpec] = &[
-    option(
-        "metrics.push_to",
-        Kind::Text { bytes_max: 2_048 },
-        "",
-        "Target of the metrics in InfluxDB's line protocol, for Telegraf and others: file:PATH, udp:HOST:PORT or http://HOST:PORT/PATH. Not given: none. A failed push is counted and logged, and not repeated.",
-    ),
-    option("metrics.push_interval", seconds(1, 3_600), "10s", "Interval of pushes."),
-    option(
-        "metrics.push_file_bytes_max",
-        size(MIB, 64 * GIB),
-        "64MiB",
-        "Bytes of the file of file:PATH. The node renames a full file to its name with .1, replaces the previous one, and begins a new file.",
-    ),
-];
+options! {
+    /// Metrics that the node pushes. Prometheus can always scrape them at /metrics of the
+    /// operators' port.
+    section "metrics": MetricsPush;
+
+    /// Target of the metrics in InfluxDB's line protocol, for Telegraf and others: file:PATH,
+    /// udp:HOST:PORT or http://HOST:PORT/PATH. Not given: none. A failed push is counted and
+    /// logged, and not repeated.
+    push_to: Option<String> = example "udp:127.0.0.1:8094", text(2_048), Restart;
+    /// Interval of pushes.
+    push_interval: Duration = "10s", seconds(1, 3_600), Restart;
+    /// Bytes of the file of file:PATH. The node renames a full file to its name with .1, replaces
+    /// the previous one, and begins a new file.
+    push_file_bytes_max: u64 = "64MiB", size(MIB, 64 * GIB), Restart;
+}

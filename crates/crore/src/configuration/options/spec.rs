@@ -1,5 +1,7 @@
 //! The declaration of one option, and the kinds of values that declarations name.
 
+use super::typed::Typed;
+use crate::configuration::entries::Values;
 use crate::configuration::value::{Kind, Value};
 use broker::limits::{Apply, Limit, Unit};
 
@@ -12,6 +14,8 @@ pub struct OptionSpec {
     pub kind: Kind,
     /// Its default.
     default: Default,
+    /// The value that `crore.toml` shows if there is no default.
+    pub example: &'static str,
     /// When a change of it takes effect.
     pub apply: Apply,
     /// Its help, in sentences.
@@ -47,7 +51,8 @@ impl OptionSpec {
         } else {
             Default::Number(limit.default * step_ms)
         };
-        OptionSpec { key: limit.option, kind, default, apply: limit.apply, help: limit.help }
+        let Limit { option: key, apply, help, .. } = *limit;
+        OptionSpec { key, kind, default, example: "", apply, help }
     }
 
     /// The default as a value; `None` where one must be given.
@@ -69,23 +74,92 @@ impl OptionSpec {
     }
 }
 
+/// The name of a section or table, a sentence, and its options.
+pub type Declared = (&'static str, &'static str, &'static [OptionSpec]);
+
+/// A section of the file, or a table of which there may be several, as a structure: each option is a
+/// field.
+pub trait Section: Sized {
+    /// The declaration.
+    const SECTION: Declared;
+    /// The options.
+    const OPTIONS: &'static [OptionSpec] = Self::SECTION.2;
+
+    /// The values of the fields.
+    ///
+    /// # Panics
+    /// A field's type lacks a value that its declaration allows: a mistake in this program.
+    fn of(values: &Values) -> Self;
+}
+
+/// The value of one field.
+pub fn field<T: Typed>(values: &Values, key: &str) -> T {
+    let value = T::of_given(values.get(key).map(|(value, _)| value));
+    value.unwrap_or_else(|| panic!("the value of {key} does not fit the type of its field"))
+}
+
+/// A sentence, then `section "name": Type;` or `table "name": Type;`, and for each option its help
+/// and `field: type = "default", values, Reload or Restart;`. An option without a default has
+/// `example "value"` instead.
+macro_rules! options {
+    ($(#[doc = $sentence:literal])+ $form:ident $section:literal: $name:ident;
+     $($(#[doc = $help:literal])+
+       $field:ident: $type:ty = $(example $example:literal)? $($default:literal)?,
+       $values:expr, $apply:ident;)+) => {
+        $(#[doc = $sentence])+
+        pub struct $name {
+            $(pub $field: $type,)+
+        }
+
+        impl $crate::configuration::options::spec::Section for $name {
+            const SECTION: $crate::configuration::options::Declared = (
+                $section,
+                concat!($($sentence),+).trim_ascii_start(),
+                &[$($crate::configuration::options::spec::option(
+                    $crate::configuration::options::spec::key!($form $section $field),
+                    $values,
+                    (concat!($($default)?), concat!($($example)?)),
+                    $crate::configuration::options::Apply::$apply,
+                    concat!($($help),+).trim_ascii_start(),
+                )),+],
+            );
+
+            fn of(values: &$crate::configuration::entries::Values) -> Self {
+                $name {
+                    $($field: $crate::configuration::options::spec::field(
+                        values,
+                        $crate::configuration::options::spec::key!($form $section $field),
+                    ),)+
+                }
+            }
+        }
+    };
+}
+pub(super) use options;
+
+/// The key of a field.
+macro_rules! key {
+    (section $section:literal $field:ident) => {
+        concat!($section, ".", stringify!($field))
+    };
+    (table $section:literal $field:ident) => {
+        stringify!($field)
+    };
+}
+pub(super) use key;
+
 pub const fn option(
     key: &'static str,
     kind: Kind,
-    default: &'static str,
+    (default, example): (&'static str, &'static str),
+    apply: Apply,
     help: &'static str,
 ) -> OptionSpec {
-    OptionSpec { key, kind, default: Default::Text(default), apply: Apply::Restart, help }
+    OptionSpec { key, kind, default: Default::Text(default), example, apply, help }
 }
 
-/// An option that a running node takes.
-pub const fn live(
-    key: &'static str,
-    kind: Kind,
-    default: &'static str,
-    help: &'static str,
-) -> OptionSpec {
-    OptionSpec { apply: Apply::Reload, ..option(key, kind, default, help) }
+pub const fn text(bytes_max: usize) -> Kind {
+    Kind::Text { bytes_max }
 }
 
 pub const fn count(min: u64, max: u64) -> Kind {

@@ -1,45 +1,28 @@
-//! Declarations of the section `[sys]`.
+//! Options of the section `[sys]`.
 
-use super::spec::{OptionSpec, count, live, seconds};
+use super::spec::{count, options, seconds};
 use crate::configuration::value::Kind;
+use std::time::Duration;
 
-/// The section, with its sentence.
-pub(super) const SECTION: (&str, &str) = (
-    "sys",
-    "Topics of the node itself, $sys/...: ordinary topics with history and positions, to which only the node publishes. To subscribe, a client with a token needs a filter that names $sys; a filter that begins with a wildcard never matches it.",
-);
+options! {
+    /// Topics of the node itself, $sys/...: ordinary topics with history and positions, to which
+    /// only the node publishes. To subscribe, a client with a token needs a filter that names $sys;
+    /// a filter that begins with a wildcard never matches it.
+    section "sys": Sys;
 
-/// Options of the section.
-pub(super) const SYS_OPTIONS: &[OptionSpec] = &[
-    live(
-        "sys.statistics",
-        Kind::Boolean,
-        "false",
-        "Publish statistics of the node on $sys/node/NAME/statistics.",
-    ),
-    live("sys.interval", seconds(1, 3_600), "10s", "Interval of these statistics."),
-    live(
-        "sys.clients",
-        Kind::Boolean,
-        "false",
-        "Publish the begin and end of sessions on $sys/clients/connected and $sys/clients/disconnected. Each connection takes 32 bytes more.",
-    ),
-    live(
-        "sys.topics",
-        Kind::Boolean,
-        "false",
-        "Publish topics that get their first subscriber by name, or lose their last, on $sys/topics/occupied and $sys/topics/vacated.",
-    ),
-    live(
-        "sys.events_rate_max",
-        count(1, 100_000),
-        "1000",
-        "Events of one kind in a second, divided over the I/O threads; the node counts more, and publishes the count at the end of the second.",
-    ),
-    live(
-        "sys.open",
-        Kind::Boolean,
-        "false",
-        "With entitlement.mode = \"open\": let every client subscribe to $sys/... too.",
-    ),
-];
+    /// Publish statistics of the node on $sys/node/NAME/statistics.
+    statistics: bool = "false", Kind::Boolean, Reload;
+    /// Interval of these statistics.
+    interval: Duration = "10s", seconds(1, 3_600), Reload;
+    /// Publish the begin and end of sessions on $sys/clients/connected and
+    /// $sys/clients/disconnected. Each connection takes 32 bytes more.
+    clients: bool = "false", Kind::Boolean, Reload;
+    /// Publish topics that get their first subscriber by name, or lose their last, on
+    /// $sys/topics/occupied and $sys/topics/vacated.
+    topics: bool = "false", Kind::Boolean, Reload;
+    /// Events of one kind in a second, divided over the I/O threads; the node counts more, and
+    /// publishes the count at the end of the second.
+    events_rate_max: u32 = "1000", count(1, 100_000), Reload;
+    /// With entitlement.mode = "open": let every client subscribe to $sys/... too.
+    open: bool = "false", Kind::Boolean, Reload;
+}

@@ -1,115 +1,77 @@
-//! Declarations of the keys that each `[[log]]` and each `[[rule]]` takes.
+//! Options of each `[[log]]` and each `[[rule]]`.
 
-use super::spec::{DAY_S, GIB, KIB, MIB, OptionSpec, count, live, option, size};
+use super::spec::{DAY_S, GIB, KIB, MIB, count, options, size, text};
+use super::typed::{choice, choices};
 use crate::configuration::value::Kind;
+use broker::settings::{Durability, LagPolicy, Publishers};
+use std::time::Duration;
+use stdx::networks::Networks;
 
-/// Keys of each `[[log]]`.
-pub const LOG_OPTIONS: &[OptionSpec] = &[
-    option("name", Kind::Text { bytes_max: 64 }, "memory", "The name that rules use."),
-    option(
-        "durability",
-        Kind::Choice(&["memory", "disk"]),
-        "memory",
-        "Place of acknowledged messages: in memory until the node ends, or on disk (in node.data_dir) before they are delivered.",
-    ),
-    option(
-        "partitions_count",
-        count(1, 65_536),
-        "64",
-        "Partitions, over which topics are spread as Kafka's default partitioner does.",
-    ),
-    option(
-        "bytes_max",
-        size(64 * KIB, 64 << 40),
-        "256MiB",
-        "Bytes of all messages of the log, in memory or on disk; beyond that the log drops its oldest segments.",
-    ),
-    option(
-        "cache_bytes",
-        size(64 * KIB, 64 << 40),
-        "64MiB",
-        "Bytes of the newest messages of a log on disk that memory holds, too; older ones are read from the disk.",
-    ),
-    option(
-        "age_max",
-        Kind::Duration { min_ms: 1_000, max_ms: 3_650 * DAY_S * 1_000, step_ms: 1, auto: true },
-        "auto",
-        "Age of the newest message of a segment at which the log drops the segment. Auto: 180s for a log in memory; a log on disk drops by bytes_max only.",
-    ),
-    option(
-        "segment_bytes",
-        size(64 * KIB, 2 * GIB),
-        "2MiB",
-        "Capacity of one segment, the unit that a log drops. On disk at most 256MiB and a quarter of bytes_max; not given, a 32nd of bytes_max from 2MiB to 64MiB.",
-    ),
-    live(
-        "retained_bytes_max",
-        size(0, 64 << 40),
-        "256MiB",
-        "Bytes of all retained messages of the log; beyond that a publication with `retain` is refused.",
-    ),
-];
+options! {
+    /// Logs. Rules map topics to a log; the first one has all other topics.
+    table "log": LogTable;
 
-/// Keys of each `[[rule]]`.
-pub const RULE_OPTIONS: &[OptionSpec] = &[
-    live(
-        "filter",
-        Kind::Filter,
-        "",
-        "Filter of the topics of the rule; the most specific filter applies. Required.",
-    ),
-    option(
-        "log",
-        Kind::Text { bytes_max: 64 },
-        "",
-        "The log of its topics. Not given: the first log.",
-    ),
-    live(
-        "history_messages_max",
-        count(0, 100_000_000),
-        "1000",
-        "The newest messages of each topic that are served as history. 0: none.",
-    ),
-    live(
-        "history_age_max",
-        Kind::Duration { min_ms: 0, max_ms: 3_650 * DAY_S * 1_000, step_ms: 1, auto: true },
-        "auto",
-        "Age up to which messages are served as history. Auto: as long as the log keeps them.",
-    ),
-    live(
-        "message_bytes_max",
-        Kind::Size { min: 1, max: 256 * MIB, auto: true },
-        "auto",
-        "Payload bytes of one message. Auto: limits.message_bytes_max.",
-    ),
-    live(
-        "when_lagging",
-        Kind::Choice(&["replay", "conflate", "drop", "disconnect"]),
-        "replay",
-        "Lag policy of subscriptions that do not choose one: replay reads all messages from the log again; conflate sends the newest message only; drop skips messages and continues live; disconnect ends the subscription, and its client resumes.",
-    ),
-    live(
-        "publishers",
-        Kind::Choice(&["all", "entitled", "api_keys", "none"]),
-        "all",
-        "Clients that may publish if their entitlement permits it: all; entitled, with a token or an API key; api_keys, with an API key only; none, only the node itself. A rule never adds a permission.",
-    ),
-    live(
-        "publish_from",
-        Kind::Networks,
-        "",
-        "Addresses from which publications are accepted. Not given: all.",
-    ),
-    live(
-        "publish_rate_max",
-        count(0, 1_000_000),
-        "0",
-        "Messages that one topic accepts in a second, with a burst of the same number; more are refused (rate_limited). 0: no limit.",
-    ),
-    live(
-        "retained",
-        Kind::Boolean,
-        "true",
-        "Whether messages may be retained. If not, a publication with `retain` is refused; existing retained messages stay.",
-    ),
-];
+    /// The name that rules use.
+    name: String = "memory", text(64), Restart;
+    /// Place of acknowledged messages: in memory until the node ends, or on disk (in node.data_dir)
+    /// before they are delivered.
+    durability: Durability = "memory", choice::<Durability>(), Restart;
+    /// Partitions, over which topics are spread as Kafka's default partitioner does.
+    partitions_count: u32 = "64", count(1, 65_536), Restart;
+    /// Bytes of all messages of the log, in memory or on disk; beyond that the log drops its oldest
+    /// segments.
+    bytes_max: u64 = "256MiB", size(64 * KIB, 64 << 40), Restart;
+    /// Bytes of the newest messages of a log on disk that memory holds, too; older ones are read
+    /// from the disk.
+    cache_bytes: u64 = "64MiB", size(64 * KIB, 64 << 40), Restart;
+    /// Age of the newest message of a segment at which the log drops the segment. Auto: 180s for a
+    /// log in memory; a log on disk drops by bytes_max only.
+    age_max: Option<Duration> = "auto",
+        Kind::Duration { min_ms: 1_000, max_ms: 3_650 * DAY_S * 1_000, step_ms: 1, auto: true }, Restart;
+    /// Capacity of one segment, the unit that a log drops. On disk at most 256MiB and a quarter of
+    /// bytes_max; not given, a 32nd of bytes_max from 2MiB to 64MiB.
+    segment_bytes: u32 = "2MiB", size(64 * KIB, 2 * GIB), Restart;
+    /// Bytes of all retained messages of the log; beyond that a publication with `retain` is
+    /// refused.
+    retained_bytes_max: u64 = "256MiB", size(0, 64 << 40), Reload;
+}
+
+options! {
+    /// Settings for the topics of a filter; the most specific filter applies.
+    table "rule": RuleTable;
+
+    /// Filter of the topics of the rule; the most specific filter applies. Required.
+    filter: Option<String> = example "prices/#", Kind::Filter, Reload;
+    /// The log of its topics. Not given: the first log.
+    log: Option<String> = example "memory", text(64), Restart;
+    /// The newest messages of each topic that are served as history. 0: none.
+    history_messages_max: u32 = "1000", count(0, 100_000_000), Reload;
+    /// Age up to which messages are served as history. Auto: as long as the log keeps them.
+    history_age_max: Option<Duration> = "auto",
+        Kind::Duration { min_ms: 0, max_ms: 3_650 * DAY_S * 1_000, step_ms: 1, auto: true }, Reload;
+    /// Payload bytes of one message. Auto: limits.message_bytes_max.
+    message_bytes_max: Option<u32> = "auto",
+        Kind::Size { min: 1, max: 256 * MIB, auto: true }, Reload;
+    /// Lag policy of subscriptions that do not choose one: replay reads all messages from the log
+    /// again; conflate sends the newest message only; drop skips messages and continues live;
+    /// disconnect ends the subscription, and its client resumes.
+    when_lagging: LagPolicy = "replay", choice::<LagPolicy>(), Reload;
+    /// Clients that may publish if their entitlement permits it: all; entitled, with a token or an
+    /// API key; api_keys, with an API key only; none, only the node itself. A rule never adds a
+    /// permission.
+    publishers: Publishers = "all", choice::<Publishers>(), Reload;
+    /// Addresses from which publications are accepted. Not given: all.
+    publish_from: Networks = "", Kind::Networks, Reload;
+    /// Messages that one topic accepts in a second, with a burst of the same number; more are
+    /// refused (rate_limited). 0: no limit.
+    publish_rate_max: u32 = "0", count(0, 1_000_000), Reload;
+    /// Whether messages may be retained. If not, a publication with `retain` is refused; existing
+    /// retained messages stay.
+    retained: bool = "true", Kind::Boolean, Reload;
+}
+
+choices! { Durability: Memory = "memory", Disk = "disk" }
+choices! {
+    LagPolicy: Replay = "replay", Conflate = "conflate", Drop = "drop", Disconnect = "disconnect"
+}
+choices! { Publishers: All = "all", Entitled = "entitled", ApiKeys = "api_keys", Nobody = "none" }

@@ -2,8 +2,9 @@
 
 use crate::configuration::entries::{Configuration, Entry};
 use crate::configuration::fault::{Fault, Origin};
-use crate::configuration::value::Value;
-use entitlement::algorithm::{Algorithm, Family};
+use crate::configuration::options::TokenKeyTable;
+use crate::configuration::options::entitlement::{Entitlement, Mode};
+use entitlement::algorithm::Family;
 use entitlement::api_keys::API_KEYS_MAX;
 use entitlement::keys::{KEYS_TRIED_MAX, SECRET_BYTES_MIN};
 use fetch::Url;
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 
 /// Whether clients are asked who they are.
 pub fn takes_tokens(configuration: &Configuration) -> bool {
-    configuration.text("entitlement.mode") == "tokens"
+    configuration.read::<Entitlement>().mode == Mode::Tokens
 }
 
 /// Whether a list of issuers or audiences says that any will do.
@@ -27,10 +28,9 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
     let mut nameless: HashMap<&str, usize> = HashMap::new();
     for entry in &configuration.token_keys {
         check_token_key(entry, faults);
-        if entry.get("id").is_none()
-            && let Some(algorithm) = entry.text("algorithm")
-        {
-            let count = nameless.entry(algorithm).or_default();
+        let TokenKeyTable { id, algorithm, .. } = entry.read();
+        if let (None, Some(algorithm)) = (id, algorithm) {
+            let count = nameless.entry(algorithm.name()).or_default();
             *count += 1;
             if *count == KEYS_TRIED_MAX + 1 {
                 let problem =
@@ -68,39 +68,40 @@ fn check_mode(configuration: &Configuration, faults: &mut Vec<Fault>) {
 }
 
 fn check_section(configuration: &Configuration, faults: &mut Vec<Fault>) {
-    let mut push = |key: &str, origin: &Origin, problem: String, expected: &str| {
+    let section: Entitlement = configuration.read();
+    let mut push = |key: &str, problem: String, expected: &str| {
         faults.push(Fault {
-            origin: origin.clone(),
+            origin: configuration.origin_of(key),
             key: key.into(),
             problem,
             expected: expected.into(),
         });
     };
-    if let Some((Value::Secret(secret), origin)) = configuration.given("entitlement.secret")
+    if let Some(secret) = section.secret
         && secret.as_str().len() < SECRET_BYTES_MIN
     {
         let problem = format!("the secret has {} bytes", secret.as_str().len());
         let expected = format!("at least {SECRET_BYTES_MIN} bytes");
-        push("entitlement.secret", origin, problem, &expected);
+        push("entitlement.secret", problem, &expected);
     }
-    if let Some((Value::Text(url), origin)) = configuration.given("entitlement.jwks_url")
+    if let Some(url) = &section.jwks_url
         && Url::parse(url).is_none()
     {
         let expected = "an address such as \"https://id.example.com/.well-known/jwks.json\"";
-        push("entitlement.jwks_url", origin, format!("{url:?} is not a URL"), expected);
+        push("entitlement.jwks_url", format!("{url:?} is not a URL"), expected);
     }
-    if let Some((_, origin)) = configuration.given("entitlement.jwks_ca_file")
-        && configuration.given("entitlement.jwks_url").is_none()
-    {
+    if section.jwks_ca_file.is_some() && section.jwks_url.is_none() {
         let problem = "entitlement.jwks_url is not set".into();
-        push("entitlement.jwks_ca_file", origin, problem, "both, or neither");
+        push("entitlement.jwks_ca_file", problem, "both, or neither");
     }
 }
 
 /// An issuer's key set is the same for all its applications, and for all tenants of some.
 fn check_claims(configuration: &Configuration, faults: &mut Vec<Fault>) {
-    for key in ["entitlement.issuers", "entitlement.audiences"] {
-        let words = configuration.texts(key);
+    let section: Entitlement = configuration.read();
+    for (key, words) in
+        [("entitlement.issuers", &section.issuers), ("entitlement.audiences", &section.audiences)]
+    {
         if is_anything(words) && words.len() > 1 {
             faults.push(Fault {
                 origin: configuration.get(key).1.clone(),
@@ -111,7 +112,7 @@ fn check_claims(configuration: &Configuration, faults: &mut Vec<Fault>) {
         }
     }
     if let Some((_, origin)) = configuration.given("entitlement.jwks_url")
-        && configuration.texts("entitlement.audiences").is_empty()
+        && section.audiences.is_empty()
     {
         faults.push(Fault {
             origin: origin.clone(),
@@ -123,7 +124,7 @@ fn check_claims(configuration: &Configuration, faults: &mut Vec<Fault>) {
 }
 
 fn check_token_key(entry: &Entry, faults: &mut Vec<Fault>) {
-    let Some(algorithm) = entry.text("algorithm").and_then(Algorithm::of) else {
+    let Some(algorithm) = entry.read::<TokenKeyTable>().algorithm else {
         let problem = "the key has no algorithm".into();
         let expected = "algorithm = \"...\", the only algorithm that the key verifies";
         faults.push(fault(entry, "token_key", "algorithm", problem, expected));

@@ -52,7 +52,7 @@ fn help_to_some() {
         "there is no section or option \"limits.topic_max\", did you mean limits.topics_max?"
     );
     let help = document::help_of_options();
-    for (section, _) in super::options::SECTIONS {
+    for (section, ..) in super::options::SECTIONS {
         assert!(help.contains(&format!("\n  {section} ")), "{help}");
     }
 }

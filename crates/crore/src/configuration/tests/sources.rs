@@ -1,5 +1,6 @@
 //! Files, variables and flags: which of them holds, and what their faults tell.
 
+use super::super::options::Node;
 use super::super::*;
 use super::sources;
 
@@ -17,7 +18,7 @@ fn precedence() {
     all.file = Some(file);
     let configuration = load(&all).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
-    assert_eq!(configuration.text("node.name"), "flag");
+    assert_eq!(configuration.read::<Node>().name, "flag");
     assert_eq!(configuration.number("node.io_threads"), Some(4));
     assert_eq!(configuration.number("limits.topics_max"), Some(7));
     assert!(matches!(configuration.get("limits.topics_max").1, Origin::File(_, 5)));
@@ -100,7 +101,7 @@ fn from_file(name: &str, text: &[u8]) -> Result<Configuration, Faults> {
 fn values_from_files() {
     for (text, name) in [("n", "n"), ("n\n", "n"), ("n\r\n", "n"), (" n \n\n", " n ")] {
         let configuration = from_file("NODE_NAME", text.as_bytes()).unwrap();
-        assert_eq!(configuration.text("node.name"), name, "{text:?}");
+        assert_eq!(configuration.read::<Node>().name, name, "{text:?}");
         let origin = &configuration.get("node.name").1;
         assert_eq!(origin.to_string(), "environment CRORE_NODE_NAME_FILE");
     }
