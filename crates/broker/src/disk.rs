@@ -10,7 +10,7 @@
 //! reported before the answer to a read that no longer saw the records below it.
 //!
 //! Failure: when a batch cannot be made durable, everything of that home that the log thread has or
-//! gets with the same `generation` is refused; the home raises its generation when it hears of it.
+//! gets with the same `generation` is refused; the home raises its generation when it learns of it.
 //! So no record can ever follow, within the log, one that was refused and that its `prev` names.
 
 use crate::mail::{Code, PageLimits, PartitionId};
@@ -97,7 +97,7 @@ pub enum DiskQuery {
         through: u64,
         /// Bounds of the page; one record always fits.
         limits: PageLimits,
-        /// Bytes of records looked at, about; at least one record is.
+        /// Bytes of records examined, about; at least one record is.
         bytes_scanned_max: u32,
     },
 }

@@ -111,7 +111,7 @@ pub trait Judge: Send + Sync {
     /// Decides on a credential. `now_s` is the wall clock, seconds since 1970.
     fn judge(&self, kind: CredentialKind, bytes: &[u8], digest: Digest, now_s: u64) -> Decision;
 
-    /// Whether something has been revoked that lets a connection of this entitlement go on no
+    /// Whether something has been revoked that lets a connection of this entitlement continue no
     /// longer. Called for each entitlement of an edge when the node tells the edge that revocations
     /// have changed.
     fn is_revoked(&self, entitlement: &Entitlement) -> bool;
@@ -268,7 +268,7 @@ impl Entitlement {
         CredentialKind::issued(self.issued_s)
     }
 
-    /// Whether it permits this with every topic that `wanted` covers. Its time is not looked at.
+    /// Whether it permits this with every topic that `wanted` covers. Its time is not examined.
     pub fn permits(&self, action: Action, wanted: Filter<'_>) -> bool {
         self.terms.permissions.permit(&self.subject, action, wanted)
     }

@@ -116,7 +116,7 @@ pub struct Home {
     rates: Rates,
     steady: Steady,
     /// Nothing is to be evicted for its age before; steady milliseconds. So that no turn has to
-    /// look at each partition.
+    /// examine each partition.
     expiry_ms: u64,
     queue: Queue,
     /// Topics that the disk has dropped records of.

@@ -26,7 +26,7 @@ use stdx::key::Key;
 use stdx::networks::Network;
 use wire::native::Attributes;
 
-/// Places (of connections, subscriptions or topics) that one question looks at, at most.
+/// Places (of connections, subscriptions or topics) that one question examines, at most.
 pub const LOOKED_AT_MAX: u32 = 4_096;
 /// Entries of one answer, at most.
 pub const ANSWER_LEN_MAX: u32 = 1_000;
@@ -189,7 +189,7 @@ pub enum Question {
 /// A shard's answer.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// The connections, and the place to go on from; none at the end.
+    /// The connections, and the place to continue from; none at the end.
     Connections(Vec<Connection>, Option<u32>),
     /// The connection, if it is there.
     Connection(Option<Connection>),
@@ -204,7 +204,7 @@ pub enum Answer {
     History(Result<HistoryPage, Code>),
     /// The position of the record, or the refusal.
     Published(Result<Appended, PublishRefusal>),
-    /// The topics, and the place to go on from; none at the end.
+    /// The topics, and the place to continue from; none at the end.
     Topics(Vec<Topic>, Option<u32>),
     /// The topic, if it is known.
     Topic(Option<Box<TopicDetail>>),
@@ -303,7 +303,7 @@ pub struct Recent {
     pub span_ms: u64,
 }
 
-/// One topic, looked at closely.
+/// One topic, in detail.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TopicDetail {
     /// The entry of the topic in a list.

@@ -107,7 +107,7 @@ pub enum Deed {
     Act(Action),
     /// To be who a credential says.
     Authenticate,
-    /// To go on under an entitlement that has ended.
+    /// To continue under an entitlement that has ended.
     GoOn,
 }
 

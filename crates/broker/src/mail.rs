@@ -56,7 +56,7 @@ pub enum Start {
     Snapshot,
 }
 
-/// A message as a publisher gave it, on its way to the log.
+/// A message as a publisher gave it, under way to the log.
 #[derive(Clone, Debug, Default)]
 pub struct Publication {
     /// The topic's name; valid.
@@ -159,7 +159,7 @@ pub enum ToHome {
     /// [`ToEdge::Refused`].
     Subscribe(Subscribe),
     /// The edge has no plain subscription for this index any more. Honoured only if `generation` is
-    /// that of the newest grant; otherwise a newer grant is on its way and the edge will speak
+    /// that of the newest grant; otherwise a newer grant is under way and the edge will speak
     /// again.
     Release {
         /// The index of the topic between this home and this edge.
@@ -623,7 +623,7 @@ const REQUEST_BYTES: u32 = 64;
 mod tests {
     use super::*;
 
-    /// Else a publisher could have far more on its way than the bound of a link.
+    /// Else a publisher could have far more under way than the bound of a link.
     #[test]
     fn tags_cost_as_much_as_a_payload() {
         let cost = |payload: usize, attributes: usize| {

@@ -165,7 +165,7 @@ pub(crate) struct Refusal {
     pub code: ErrorCode,
     /// The limit that would have been passed.
     pub limit: Option<u64>,
-    /// From where it could go on.
+    /// From where it could continue.
     pub restart: Option<Position>,
 }
 

@@ -106,7 +106,7 @@ pub struct AddressSettings {
     /// The shell counts connections by address: it is asked before a proxy's connection serves
     /// another client.
     pub are_counted: bool,
-    /// Something else looks at addresses.
+    /// Something else examines addresses.
     pub are_wanted: bool,
     /// The node needs no credentials, and only this machine reaches it: requests have to name it,
     /// so that no web page reaches it under a name of its own that resolves to loopback.
@@ -155,7 +155,7 @@ impl TicketSettings {
 pub struct TicketKey {
     /// Made of the secret.
     pub id: u32,
-    /// Random; never told to anybody.
+    /// Random; never leaves the node.
     pub secret: [u8; 32],
 }
 
@@ -202,7 +202,7 @@ pub struct LogSettings {
 pub enum Durability {
     /// In the homes' memory: gone with the process.
     Memory,
-    /// On disk before anybody sees them, with the newest in memory.
+    /// On disk before any subscriber sees them, with the newest in memory.
     Disk,
 }
 
@@ -227,7 +227,7 @@ pub struct RuleSettings {
     pub history_messages_max: u32,
     /// Older messages are not served.
     pub history_age_max_ms: u64,
-    /// Payloads of its topics are at most so long, in bytes.
+    /// Maximum bytes of a payload of its topics.
     pub message_bytes_max: u32,
     /// The lag policy of its subscriptions, unless they have their own.
     pub when_lagging: LagPolicy,

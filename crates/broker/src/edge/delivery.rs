@@ -1,4 +1,4 @@
-//! One message on its way to the subscribers of this edge, and what it has been encoded to so far.
+//! One message under way to the subscribers of this edge, and its frames so far.
 
 use super::compression::Packed;
 use super::outbox::{FrameNumber, Origin};
@@ -7,7 +7,7 @@ use crate::mail::HomeId;
 use log::RecordView;
 use stdx::chunk::Slice;
 
-/// One message on its way to the subscribers of this edge, and what it has been encoded to so far.
+/// One message under way to the subscribers of this edge, and its frames so far.
 pub(crate) struct Delivery<'a> {
     pub record: &'a Slice,
     pub view: RecordView<'a>,

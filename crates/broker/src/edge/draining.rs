@@ -37,7 +37,7 @@ pub(crate) enum Draining {
     Tell(Range<u32>),
     /// Reads nothing more from them.
     Hold(Range<u32>),
-    /// Closes them: nothing is on its way for them any more.
+    /// Closes them: nothing is under way for them any more.
     Close(Range<u32>),
     /// Nothing in this turn.
     Nothing,
@@ -58,7 +58,7 @@ pub(crate) struct Progress {
 
 /// Time in which clients take their answers and close; half the window if that is less.
 const PATIENCE_MS_MAX: u64 = 1_000;
-/// Connections that one turn looks at.
+/// Connections that one turn examines.
 const CONNECTIONS_TURN_MAX: u32 = 1_024;
 /// The golden ratio of 32 bits: its multiples fall evenly.
 const GOLDEN: u32 = 0x9e37_79b9;

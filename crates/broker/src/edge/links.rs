@@ -1,12 +1,12 @@
-//! Links to homes: how many requests may be on their way to each, and which connections wait until
+//! Links to homes: how many requests may be under way to each, and which connections wait until
 //! there may be more. Owner of these counts; it knows connections by their keys only.
 //!
 //! Requests that a home answers from memory are dealt with in its next turn. Those that may have to
 //! wait for a log on disk are counted apart, log by log: a disk that hangs fills the count of its
 //! own log and no other. A connection that has brought a log to its bound is not read until there
-//! is room; the others go on, unless they use that log too. The home bounds how long it waits: when
-//! the log makes no progress, the home reports `Stalled` and refuses at once the requests that need
-//! the disk, so that no connection waits for room.
+//! is room; the others continue, unless they use that log too. The home bounds how long it waits:
+//! when the log makes no progress, the home reports `Stalled` and refuses at once the requests that
+//! need the disk, so that no connection waits for room.
 //!
 //! Pages for subscriptions that replay or lag are counted apart from both. When thousands of
 //! subscriptions catch up at once, most of them wait here, in order, at the cost of their place in
@@ -143,7 +143,7 @@ impl Links {
         }
     }
 
-    /// The connections that go on because a lane has room again, in their order. Those that wait
+    /// The connections that continue because a lane has room again, in their order. Those that wait
     /// for pages are not among them: the flush takes them, some at a time.
     pub fn take_waiting(
         &mut self,

@@ -81,7 +81,7 @@ pub struct Outputs {
 /// The network's lookup of a connection's peer address, where the edge keeps no addresses.
 pub type PeerOf<'a> = &'a dyn Fn(Key) -> Option<IpAddr>;
 
-/// The edge role of one I/O thread: six owners, and what all of them go by.
+/// The edge role of one I/O thread: six owners, and the settings that they share.
 pub struct Edge {
     pub(crate) settings: Arc<Settings>,
     id: EdgeId,

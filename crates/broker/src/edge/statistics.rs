@@ -151,9 +151,9 @@ pub struct EdgeStatistics {
     /// Buffered bytes of incomplete frames, messages and bodies.
     #[metric("crore_kept_input_bytes")]
     pub buffered_bytes: u64,
-    /// Connections closed because these were too many.
+    /// Connections closed because these bytes exceeded their bound.
     pub input_closed: u64,
-    /// Connections closed because what they had begun to send did not go on.
+    /// Connections closed because their unfinished input stopped.
     #[metric(limit = "unfinished_input_timeout")]
     pub input_timeouts: u64,
     /// Compressed messages; a message for several receivers counts once.

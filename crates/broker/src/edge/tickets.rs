@@ -8,12 +8,12 @@ use stdx::chunk::Slice;
 use stdx::handing::Hand;
 use wire::native::TICKET_BYTES_MAX;
 
-/// Tickets on their way.
+/// Tickets under way.
 #[derive(Default, Hand)]
 pub(crate) struct Tickets {
     /// Tickets under way, by connection.
     wanted: BTreeMap<ConnIndex, Wanted>,
-    /// Rises with every index that a home takes back while somebody waits for a ticket.
+    /// Rises with every index that a home takes back while a client waits for a ticket.
     released_count: u64,
     /// The indexes taken back meanwhile, and the count with the last of each: they may stand for
     /// other topics now.
@@ -71,7 +71,7 @@ impl Tickets {
     }
 }
 
-/// One ticket on its way.
+/// One ticket under way.
 #[derive(Default, Hand)]
 pub(crate) struct Wanted {
     /// The client's number, if it has asked.

@@ -32,9 +32,9 @@
 //! is placed ([`Dedup::placed`]). A repetition of it is found like any other, as
 //! [`Verdict::Proposed`]: the home lets it wait, and answers it after and like the original. When a
 //! batch is refused, the home takes *all* publications that are not settled back at once, newest
-//! first ([`Dedup::take_back`]), before it looks at another request: otherwise a retry of the first
+//! first ([`Dedup::take_back`]), before it examines another request: otherwise a retry of the first
 //! would be found to be out of order behind the second. Then it says so ([`Dedup::refused`]), so
-//! that nothing that is on its way comes before that retry.
+//! that nothing that is under way comes before that retry.
 
 mod holds;
 mod keys;

@@ -2,7 +2,7 @@
 //! are read from the log.
 //!
 //! A filter covers topics of all partitions, so its cursor is an offset for each of them. A page
-//! scans one partition forward from the cursor, matches names, and is charged by bytes looked at.
+//! scans one partition forward from the cursor, matches names, and is charged by bytes examined.
 //! Neither `history_messages_max` nor `history_age_max_ms` applies: they are limits of a topic, and
 //! a scan knows none; a replay of a filter reaches back as far as the log does.
 //!

@@ -1,6 +1,6 @@
 //! A home's answers to operators about its topics.
 //!
-//! Beside the path; see [`crate::inspect`]. Invariant: one question looks at [`LOOKED_AT_MAX`]
+//! Beside the path; see [`crate::inspect`]. Invariant: one question examines [`LOOKED_AT_MAX`]
 //! topics at most, or counts [`COUNTED_RECORDS_MAX`] records of one.
 
 use super::{Home, Interests};

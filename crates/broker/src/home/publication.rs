@@ -1,4 +1,4 @@
-//! A publication on its way into a log, as data: what its checks have found, and where it was
+//! A publication under way into a log, as data: what its checks have found, and where it was
 //! placed.
 
 use super::work::Caller;
@@ -17,7 +17,7 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    /// Whether somebody waits for the acknowledgement.
+    /// Whether the publisher waits for the acknowledgement.
     pub fn is_asked(&self) -> bool {
         self.waiting().is_some()
     }

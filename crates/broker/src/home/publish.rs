@@ -110,7 +110,7 @@ impl Home {
         Ok(outcome)
     }
 
-    /// The record lies in the log: acknowledges it and sends it to everybody with interest.
+    /// The record lies in the log: acknowledges it and sends it to every edge with interest.
     pub(super) fn published(&mut self, publisher: Publisher, placed: &Placed, turn: &mut Turn<'_>) {
         self.acknowledge(publisher, placed.local, placed.offset, false, turn);
         self.statistics.published += 1;

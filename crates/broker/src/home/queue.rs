@@ -22,7 +22,7 @@ use stdx::memory::{tree_bytes, vector_bytes};
 const TURN_PAGES_MAX: u32 = 32;
 /// Bytes of records in them, about.
 const TURN_PAGE_BYTES_MAX: u64 = 1 << 20;
-/// Questions to one disk on their way at once.
+/// Questions to one disk under way at once.
 const DISK_READS_MAX: usize = 64;
 
 /// See the module.
@@ -41,7 +41,7 @@ pub(super) struct Queue {
 /// Questions to one disk.
 #[derive(Debug, Default, Hand)]
 struct Questions {
-    /// On their way.
+    /// Under way.
     asked: usize,
     /// Those that wait for others to be answered.
     unasked: VecDeque<DiskRequest>,
@@ -110,7 +110,7 @@ impl Queue {
         self.charge_bytes(records.iter().map(|record| record.len()).sum());
     }
 
-    /// Notes the bytes that a page looked at.
+    /// Notes the bytes that a page examined.
     pub fn charge_bytes(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
@@ -125,7 +125,7 @@ impl Queue {
         self.questions_to(share).unasked.push_back(request);
     }
 
-    /// The next question to the disk of a log, if not too many are on their way.
+    /// The next question to the disk of a log, if not too many are under way.
     pub fn next_question(&mut self, share: usize) -> Option<DiskRequest> {
         let questions = self.questions_to(share);
         if questions.asked >= DISK_READS_MAX {
@@ -136,7 +136,7 @@ impl Queue {
         Some(request)
     }
 
-    /// Questions to the disk of a log that are on their way.
+    /// Questions to the disk of a log that are under way.
     pub fn asked_of(&self, share: usize) -> usize {
         let questions = self.questions.get(share);
         questions.map_or(0, |questions| questions.asked)

@@ -5,7 +5,7 @@
 //! is full, and is kept only until then: a second after its last message a topic owns nothing.
 //!
 //! Invariants: in any second and a bit, a topic takes at most twice its rate, a second's worth of
-//! it at once; each publication looks at more buckets to be freed than it makes, so that there are
+//! it at once; each publication examines more buckets to be freed than it makes, so that there are
 //! never many more than topics were published to within a second.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use stdx::memory::tree_bytes;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const MS_NS: u64 = 1_000_000;
-/// Buckets looked at with each publication, and in each turn.
+/// Buckets examined with each publication, and in each turn.
 const SWEEP_TAKE: usize = 2;
 const SWEEP_TURN: usize = 64;
 

@@ -1,4 +1,4 @@
-//! A start with a log on disk: the home learns what the disk holds before it hears of any edge.
+//! A start with a log on disk: the home learns what the disk holds before it learns of any edge.
 //!
 //! Order: the partitions' floors and damage, topics, their retained messages and recent records,
 //! the partitions' heads; and then what publications of all logs are called.

@@ -12,7 +12,7 @@ use super::turn::Turn;
 use crate::mail::PartitionId;
 use stdx::chunk::Slice;
 
-/// Topics that one call of [`Home::pump`] looks at after the disk has dropped records of them.
+/// Topics that one call of [`Home::pump`] examines after the disk has dropped records of them.
 const PUMP_FORGETS_MAX: usize = 1024;
 
 impl Home {

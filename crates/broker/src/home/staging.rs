@@ -84,7 +84,7 @@ impl Staged {
         self.proposal == proposal && self.local == local
     }
 
-    /// Whether somebody waits for its acknowledgement, or for that of a repetition.
+    /// Whether a publisher waits for its acknowledgement, or for that of a repetition.
     fn is_asked(&self) -> bool {
         self.publisher.is_asked() || self.repeated.iter().any(Publisher::is_asked)
     }
@@ -398,7 +398,7 @@ impl Home {
         let topics = std::mem::take(&mut disk.topics);
         disk.staged_bytes = 0;
         disk.retained_change = 0;
-        // Before anything else is looked at: a repetition of the first is not out of order behind
+        // Before anything else is examined: a repetition of the first is not out of order behind
         // the last.
         for staged in staged.iter().rev() {
             if let Some(view) = RecordView::parse(&staged.record) {

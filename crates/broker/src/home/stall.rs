@@ -22,7 +22,7 @@ const STEP_MS_MAX: u64 = 1_000;
 #[derive(Debug, Default, Hand)]
 pub(super) struct Silence {
     is_stall: bool,
-    /// While something is on its way: when that was last looked at, in steady milliseconds.
+    /// While something is under way: when that was last examined, in steady milliseconds.
     looked_ms: Option<u64>,
     /// The time since anything has come.
     lasts_ms: u64,
@@ -105,7 +105,7 @@ impl Home {
         soonest_ms.map(|left_ms| self.steady.ms + left_ms.min(STEP_MS_MAX))
     }
 
-    /// Whether something is on its way to a log's disk.
+    /// Whether something is under way to a log's disk.
     fn is_asked(&self, share: usize) -> bool {
         let disk = self.shares[share].disk.as_ref();
         disk.is_some_and(|disk| disk.len() > 0 || self.queue.asked_of(share) > 0)

@@ -13,7 +13,7 @@ use crate::mail::{Describe, Description, EdgeId, StreamPosition, ToEdge};
 use log::ForwardLimits;
 use stdx::chunk::Slice;
 
-/// Records that one call of `pump` looks at.
+/// Records that one call of `pump` examines.
 const PUMP_RECORDS_MAX: usize = 4096;
 /// Records of one stream before the next has its turn.
 const PUMP_TURN_RECORDS: usize = 256;
@@ -151,7 +151,7 @@ impl Home {
         );
     }
 
-    /// Reads a lagging stream on from the log. Returns how many records it looked at.
+    /// Reads a lagging stream on from the log. Returns how many records it examined.
     fn feed(&mut self, edge: EdgeId, local: u32, records_max: usize, turn: &mut Turn<'_>) -> usize {
         self.settle_stream(edge, local, turn);
         let Home { partitions, interests, statistics, .. } = self;

@@ -19,11 +19,11 @@ pub(crate) enum Credential {
     Decided { digest: Digest, decision: Result<u32, ErrorCode> },
     /// HELLO waits; its bytes.
     Hello { digest: Digest, frame: Box<[u8]> },
-    /// HELLO waits until the entitlement of its ticket has been looked at, whose entry this holds.
+    /// HELLO waits until the entitlement of its ticket has been examined, whose entry this holds.
     Ticket { at: u32, frame: Box<[u8]> },
     /// HELLO waits until its user may have one more connection; the entry, which this holds.
     User { at: u32, frame: Box<[u8]> },
-    /// A session is to go on with a new token.
+    /// A session is to continue with a new token.
     Renewal { digest: Digest, request: u32 },
 }
 
@@ -54,7 +54,7 @@ impl Credential {
         matches!(self, Credential::Decided { decision: Ok(_), .. } | Credential::User { .. })
     }
 
-    /// The entry of a ticket that is to be looked at.
+    /// The entry of a ticket that is to be examined.
     pub fn of_ticket(&self) -> Option<u32> {
         match *self {
             Credential::Ticket { at, .. } => Some(at),

@@ -28,7 +28,7 @@ use stdx::handing::Hand;
 pub(crate) enum State {
     /// A fragmented WebSocket message is open.
     Assembly(wire::websocket::message::Assembler, Vec<u8>),
-    /// An HTTP request's body is on its way.
+    /// An HTTP request's body is under way.
     Body(Box<http::body::Body>),
     /// Publications of an HTTP request wait for their acknowledgements.
     Publishing(Box<http::publish::Publishing>),

@@ -293,7 +293,7 @@ impl Entitlements {
         entry.is_some_and(|entry| !entry.is_revoked)
     }
 
-    /// Revokes the entry: no session may go on with it.
+    /// Revokes the entry: no session may continue with it.
     pub fn revoke(&mut self, at: u32) {
         self.unlist(at);
         self.entries[at].is_revoked = true;

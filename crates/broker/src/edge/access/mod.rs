@@ -18,9 +18,9 @@ use stdx::handing::Hand;
 use stdx::key::Key;
 use stdx::memory::vector_bytes;
 
-/// Entitlements that one turn looks at.
+/// Entitlements that one turn examines.
 const ENTRIES_TURN_MAX: u32 = 1_024;
-/// Connections that one turn looks at.
+/// Connections that one turn examines.
 const CONNECTIONS_TURN_MAX: u32 = 16_384;
 
 /// The state of a credential that a client has presented.
@@ -36,16 +36,16 @@ pub(crate) enum Shown {
 pub(crate) struct Access {
     pub entitlements: Entitlements,
     pub renewals: Renewals,
-    /// Connections that came with a ticket alone: their entitlement is to be looked at before they
-    /// go on.
+    /// Connections that came with a ticket alone: their entitlement is to be examined before they
+    /// continue.
     tickets: Vec<Key>,
-    /// The next entry to be looked at since revocations have changed.
+    /// The next entry to be examined since revocations have changed.
     recheck_at: Option<u32>,
     /// The time until which a decision may predate the change; milliseconds of the monotonic clock.
     unsure_until_ms: u64,
     /// Entries of such decisions.
     unsure: Vec<u32>,
-    /// The next connection to be looked at since an entry was revoked.
+    /// The next connection to be examined since an entry was revoked.
     end_at: Option<u32>,
 }
 

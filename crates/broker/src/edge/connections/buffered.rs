@@ -38,7 +38,7 @@ pub(crate) struct Buffered {
 struct Holding {
     bytes: u64,
     is_unentitled: bool,
-    /// The time since which it is to go on, in seconds of the monotonic clock.
+    /// The time since which it is to continue, in seconds of the monotonic clock.
     since_s: u32,
     /// Bytes that have come since then.
     come_bytes: u64,
@@ -100,7 +100,7 @@ impl Buffered {
         largest.map(|(_, index)| *index)
     }
 
-    /// Whether the unfinished input of a connection stands still. `is_read`: it could go on.
+    /// Whether the unfinished input of a connection stands still. `is_read`: it could continue.
     pub fn stands_still(
         &mut self,
         index: ConnIndex,

@@ -1,7 +1,7 @@
 //! Deadlines of connections: handshakes in their order, and the slow ones (pings, heartbeats, idle
-//! connections) by a stamp for each connection, which the sweep looks at.
+//! connections) by a stamp for each connection, which the sweep examines.
 //!
-//! Invariant: a sweep looks at every connection within two of its rounds and at a bounded share of
+//! Invariant: a sweep examines every connection within two of its rounds and at a bounded share of
 //! them in each turn.
 
 use super::Connections;

@@ -54,10 +54,10 @@ pub(crate) struct Connections {
     aborted: Vec<ConnIndex>,
     inputs: Slab<Input>,
     pub buffered: Buffered,
-    /// Connections that go on with buffered input.
+    /// Connections that continue with buffered input.
     resumed: Vec<Key>,
-    /// Connections without a share of this turn left; they go on in the next, after those that had
-    /// waited.
+    /// Connections without a share of this turn left; they continue in the next, after those that
+    /// had waited.
     spent: Vec<Key>,
     handshakes: Handshakes,
     /// The present second of the monotonic clock; some work is done once in each.
@@ -176,24 +176,24 @@ impl Connections {
         self.spent.push(key);
     }
 
-    /// A turn begins: connections that had spent their share go on after those that waited.
+    /// A turn begins: connections that had spent their share continue after those that waited.
     pub fn begin_turn(&mut self) {
         let spent = std::mem::take(&mut self.spent);
         self.resumed.extend(spent);
     }
 
-    /// The connections that go on now, in their order.
+    /// The connections that continue now, in their order.
     pub fn take_resumed(&mut self) -> Vec<Key> {
         std::mem::take(&mut self.resumed)
     }
 
-    /// Whether a connection waits for its turn to go on.
+    /// Whether a connection waits for its turn to continue.
     #[inline]
     pub fn has_resumed(&self) -> bool {
         !self.resumed.is_empty() || !self.spent.is_empty()
     }
 
-    /// Adds bytes to the buffered input of a connection, and takes it out to go on with it.
+    /// Adds bytes to the buffered input of a connection, and takes it out to continue with it.
     pub fn take_input(&mut self, index: ConnIndex, more: &[u8]) -> Option<Input> {
         let mut input = std::mem::take(self.inputs.get_mut(self.slots[index].input)?);
         if !more.is_empty() {
@@ -202,7 +202,7 @@ impl Connections {
         Some(input)
     }
 
-    /// Puts the rest of a connection's input back, if there is one and it can go on.
+    /// Puts the rest of a connection's input back, if there is one and it can continue.
     /// `spare_bytes_max`: so much room beyond the rest may stay.
     pub fn put_input(
         &mut self,
@@ -223,7 +223,7 @@ impl Connections {
         self.inputs[slot.input] = input;
     }
 
-    /// Buffers the rest of bytes that have just come, if there is one and it can go on.
+    /// Buffers the rest of bytes that have just come, if there is one and it can continue.
     #[inline]
     pub fn keep_input(&mut self, index: ConnIndex, bytes: &[u8], driven: &Driven, scan: HeadScan) {
         let has_rest = driven.consumed < bytes.len() || !driven.early.is_empty();

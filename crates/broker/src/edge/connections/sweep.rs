@@ -1,4 +1,4 @@
-//! The order and the pace in which all connections are looked at for slow deadlines.
+//! The order and the pace in which all connections are examined for slow deadlines.
 //!
 //! Connections that came together lie together, and are due together: examined in their order, they
 //! would get tens of thousands of pings in one turn, and everything else would wait. So a sweep
@@ -19,9 +19,9 @@ const LATE_PART: u64 = 8;
 /// Deadlines that one step is to bring together, where all have the shortest interval: who is woken
 /// to answer one answers several, and so is the thread that reads the answers.
 const STEP_DUE: u64 = 128;
-/// At least so many blocks are looked at in a second: a round of few connections is shorter.
+/// At least so many blocks are examined in a second: a round of few connections is shorter.
 const BLOCKS_PER_S_MIN: u64 = 64;
-/// Neighbours that are looked at together.
+/// Neighbours that are examined together.
 const BLOCK: u32 = 64;
 /// The number of blocks in a step, if that makes it neither shorter nor longer than `STEP_MS`.
 const STEP_BLOCKS: u64 = 32;

@@ -321,7 +321,7 @@ impl Edge {
         self.access.look_at_ticket_of(key);
     }
 
-    /// Revocations or keys have changed: all entitlements are looked at again, in the calls of
+    /// Revocations or keys have changed: all entitlements are examined again, in the calls of
     /// [`Edge::recheck`] that follow, and credentials that clients present from now on are
     /// authenticated anew.
     pub fn revocations_changed(&mut self) {

@@ -76,7 +76,7 @@ impl Edge {
         Ok(Entry::Open)
     }
 
-    /// Whether a request may go on for which any valid credential will do.
+    /// Whether a request may continue that needs any valid credential.
     pub(crate) fn require_credential(&self, index: ConnIndex) -> Result<(), Fault> {
         match &self.settings.entitlement {
             None => Ok(()),
@@ -220,7 +220,7 @@ impl Edge {
         }
     }
 
-    /// The entitlement of HELLO's ticket has been looked at.
+    /// The entitlement of HELLO's ticket has been examined.
     pub(crate) fn ticket_looked_at(&mut self, index: ConnIndex, at: u32) {
         let waited = self.take_buffered_state(index);
         let Some(State::Credential(Credential::Ticket { frame, .. })) = waited else {

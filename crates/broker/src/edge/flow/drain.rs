@@ -101,7 +101,7 @@ impl Edge {
         }
     }
 
-    /// Nothing is on its way for the connection any more.
+    /// Nothing is under way for the connection any more.
     fn end_drained(&mut self, index: ConnIndex) {
         let slot = &mut self.connections.slots[index];
         slot.clear(flag::HELD);

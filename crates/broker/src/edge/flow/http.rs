@@ -1,5 +1,5 @@
 //! HTTP/1.1 connections: heads, bodies, routing, answers, cross-origin rules. One request at a
-//! time: the next head is not looked at before the answer to this one has been queued (pipelining
+//! time: the next head is not examined before the answer to this one has been queued (pipelining
 //! keeps its order that way).
 
 use crate::edge::{Deadline, Edge, NONE, Pressure, Progress, Protocol, flag, make_room};
@@ -36,7 +36,7 @@ impl Edge {
         if self.connections.slots[index].state != NONE && !is_decided {
             return self.http_body(index, input);
         }
-        // A head whose decision has come was looked at before.
+        // A head whose decision has come was examined before.
         if !is_decided && self.pause_for_room(index) {
             return Progress::Stop;
         }

@@ -2,9 +2,9 @@
 //!
 //! Steps 1 to 3 of the path. The receive buffer belongs to the reactor; only the unfinished tail of
 //! a frame is buffered, and what follows while the connection is paused. Invariants: at most one
-//! frame plus one receive buffer is buffered; a connection that may not go on is not read; a turn
-//! handles a bounded number of frames of one connection; the buffers of all connections together
-//! are bounded (`edge::connections::buffered`).
+//! frame plus one receive buffer is buffered; a connection that may not continue is not read; a
+//! turn handles a bounded number of frames of one connection; the buffers of all connections
+//! together are bounded (`edge::connections::buffered`).
 
 use crate::edge::Edge;
 use crate::edge::compression::WORK_BYTES_FRAME;
@@ -81,7 +81,7 @@ impl Edge {
         self.close(index);
     }
 
-    /// The connection may go on: with buffered input first, then with what the network has.
+    /// The connection may continue: with buffered input first, then with what the network has.
     pub(crate) fn resume(&mut self, index: ConnIndex) {
         let slot = &mut self.connections.slots[index];
         if slot.is(flag::ASKED) {

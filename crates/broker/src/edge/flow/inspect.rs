@@ -1,6 +1,6 @@
 //! Answers to operators about connections, and requests that operators make through an edge.
 //!
-//! Beside the path; see [`crate::inspect`]. Invariants: one question looks at [`LOOKED_AT_MAX`]
+//! Beside the path; see [`crate::inspect`]. Invariants: one question examines [`LOOKED_AT_MAX`]
 //! slots at most, and nothing is kept for it. What operators ask of homes goes the way of every
 //! request, under [`OPERATOR`] in place of a connection, which no connection can have; so order,
 //! history and recovery hold for it, and messages pay nothing for it.

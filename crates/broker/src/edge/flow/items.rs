@@ -23,7 +23,7 @@ impl Edge {
         self.work.left = WORK_TURN_MAX;
     }
 
-    /// A subscription to a filter has been asked for: every home looks at all its partitions.
+    /// A subscription to a filter has been asked for: every home examines all its partitions.
     pub(crate) fn charge_filter(&mut self) {
         let work = self.settings.partitions_count();
         self.work.left = self.work.left.saturating_sub(work);

@@ -31,7 +31,7 @@ impl Edge {
         log.is_none_or(|log| self.links.may_publish(self.settings.home_of(partition), log, cost))
     }
 
-    /// Has the connection looked at when the home has room again for what it answers from memory.
+    /// Has the connection examined when the home has room again for what it answers from memory.
     pub(crate) fn wait_for(&mut self, home: HomeId, index: ConnIndex) {
         self.links.wait(home, Lane::Memory, self.connections.slots.key(index));
     }

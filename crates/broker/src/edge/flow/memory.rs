@@ -1,4 +1,4 @@
-//! The memory of an edge, by component. Each structure is looked at, no single connection.
+//! The memory of an edge, by component. Each structure is examined, no single connection.
 
 use crate::edge::Edge;
 use crate::edge::access::users::UserChange;

@@ -1,7 +1,7 @@
 //! Addresses of clients: a request of another client than before waits until the shell has admitted
 //! it.
 //!
-//! Step 3 of the path, before a request is looked at. A connection counts for its client's address;
+//! Step 3 of the path, before a request is examined. A connection counts for its client's address;
 //! when a proxy's connection brings a request of another client, the shell is asked first
 //! (`Outputs::clients`) and the connection waits for its answer.
 

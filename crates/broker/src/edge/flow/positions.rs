@@ -12,7 +12,7 @@ use stdx::key::Key;
 const STEP_LOOKED_MAX: usize = 4_096;
 const STEP_TOLD_MAX: usize = 256;
 const STEP_BYTES_MAX: usize = 64 << 10;
-/// Filters of one connection that is owed positions, in one go.
+/// Filters of one connection that missed positions, in one step.
 const OWED_FILTERS_MAX: usize = 32;
 
 /// The rest of a step's bounds, and the frames for clients that chose the same number for their
@@ -75,7 +75,7 @@ impl Edge {
         self.subscriptions.put_round(round);
     }
 
-    /// All that waited for a connection that is owed positions has been written.
+    /// Queues a connection for the positions that it missed; its outbox is empty.
     pub(crate) fn owe_positions(&mut self, index: ConnIndex) {
         self.connections.slots[index].clear(flag::OWED);
         self.subscriptions.owe(self.connections.slots.key(index), 0);
@@ -93,7 +93,7 @@ impl Edge {
         }
     }
 
-    /// Tells some subscriptions of a connection that is owed positions; the others wait.
+    /// Sends positions to some subscriptions of a connection that missed them; the others wait.
     fn tell_owed_connection(
         &mut self,
         key: Key,

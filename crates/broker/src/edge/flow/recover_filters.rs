@@ -107,7 +107,7 @@ impl Edge {
         Some(false)
     }
 
-    /// A page has come: deliver it; go on when it has left, or live from here.
+    /// A page has come: deliver it; continue when it has left, or live from here.
     pub(crate) fn filter_page(&mut self, page: &FilterPage) {
         let Some(subscription) = self.subscriptions.find(page.subscription) else {
             return;

@@ -30,7 +30,7 @@ use stdx::chunk::Slice;
 use wire::native::{ErrorCode, Reference, UnsubscribeCode};
 
 impl Edge {
-    /// A client wants to go on with a new token.
+    /// A client wants to continue with a new token.
     pub(crate) fn native_renew(&mut self, index: ConnIndex, request: u32, token: &str) {
         if self.settings.entitlement.is_none() {
             // Without tokens no time to expire exists.

@@ -84,7 +84,7 @@ impl Edge {
         }
     }
 
-    /// A page has come: deliver it; go on when it has left, or live from here.
+    /// A page has come: deliver it; continue when it has left, or live from here.
     pub(crate) fn page(&mut self, page: Page) {
         let Some(subscription) = self.subscriptions.find(page.subscription) else {
             return;

@@ -81,7 +81,7 @@ impl Edge {
         }
     }
 
-    /// Whether a ticket is on its way to the connection.
+    /// Whether a ticket is under way to the connection.
     pub(crate) fn wants_ticket(&self, index: ConnIndex) -> bool {
         self.sessions.tickets.get(index).is_some()
     }

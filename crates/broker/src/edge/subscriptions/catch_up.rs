@@ -250,7 +250,7 @@ impl Subscriptions {
         self.catch_up.reads.is_full(index, log)
     }
 
-    /// Whether the replay that a reader asked for has to wait. It has one page on its way, so that
+    /// Whether the replay that a reader asked for has to wait. It has one page under way, so that
     /// its credit is kept to.
     pub fn is_without_credit(&self, reader: Reader) -> bool {
         let mut cursors = self.catch_up.cursors.range(all_of(reader));
@@ -259,7 +259,7 @@ impl Subscriptions {
         })
     }
 
-    /// The next page of a partition, to be asked for; from here on it is on its way.
+    /// The next page of a partition, to be asked for; from here on it is under way.
     pub fn read_filter(
         &mut self,
         reader: Reader,

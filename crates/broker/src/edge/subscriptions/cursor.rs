@@ -17,7 +17,7 @@ pub(crate) const STREAM: SubIndex = SubIndex::NONE;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(crate) struct Cursor {
     pub after: u64,
-    /// A page is on its way.
+    /// A page is under way.
     pub is_reading: bool,
     /// The reader is the replay that the client asked for, and uses its credit. A lagging reader
     /// uses none.

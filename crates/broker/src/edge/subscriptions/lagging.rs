@@ -1,5 +1,5 @@
 //! Plain subscriptions that are read from the log: which of a connection wait for a page, and how
-//! many pages are on their way.
+//! many pages are under way.
 //!
 //! Beside the path. A page comes for one subscription, and the next is asked for when the socket
 //! has drained; a session may have ten thousand that wait. So those that wait are kept apart, and a
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
-/// Pages on their way for one connection and log.
+/// Pages under way for one connection and log.
 pub(super) const READS_MAX: usize = 4;
 
 /// See the module.

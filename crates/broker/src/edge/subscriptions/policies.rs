@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
-/// Subscriptions that are owed a replay in spite of their policy, by connection.
+/// Subscriptions with a recovery, under any policy, by connection.
 #[derive(Default, Hand)]
 pub(super) struct Recovering {
     subscriptions: BTreeSet<(ConnIndex, SubIndex)>,
@@ -60,7 +60,7 @@ impl Recovering {
 }
 
 impl Subscriptions {
-    /// The subscription is owed all that the log has after its cursor.
+    /// Notes a recovery: the subscription gets all records after its cursor.
     pub fn recovers(&mut self, subscription: SubIndex) {
         let entry = &self.table[subscription.0];
         if entry.policy() != LagPolicy::Replay {
@@ -68,7 +68,7 @@ impl Subscriptions {
         }
     }
 
-    /// The reader is owed all that the log has in a partition after its cursor.
+    /// Notes a recovery: the reader gets all records of a partition after its cursor.
     pub fn filter_recovers(&mut self, reader: Reader, partition: PartitionId, slot: &Slot) {
         if self.filter_policy(reader, slot) != LagPolicy::Replay {
             self.recovering.partitions.insert((reader.0, reader.1, partition));

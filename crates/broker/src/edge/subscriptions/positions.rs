@@ -48,7 +48,7 @@ pub(super) struct Positions {
     asked: BTreeSet<HomeId>,
     round: Option<Round>,
     /// Connections that were owed positions and have drained, with how many of their subscriptions
-    /// have been looked at.
+    /// have been examined.
     owed: VecDeque<(Key, usize)>,
     /// The time of the next step; milliseconds of the monotonic clock.
     next_ms: u64,

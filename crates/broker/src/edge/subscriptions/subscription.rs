@@ -13,7 +13,7 @@ pub(crate) enum Stage {
     Pending,
     /// Takes live messages.
     Live,
-    /// A page is on its way.
+    /// A page is under way.
     Reading,
     /// To be read from the log, after the cursor, when the socket has drained.
     Lagging,

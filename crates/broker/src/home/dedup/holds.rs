@@ -1,6 +1,6 @@
 //! Publications that follow one that was refused for the moment.
 //!
-//! A producer has many publications on its way. If one is refused for the moment and the next is
+//! A producer has many publications under way. If one is refused for the moment and the next is
 //! taken, the first can never be taken again: its sequence lies below the last. So while a producer
 //! is *held*, its later publications of the same connection are refused with the code of the first.
 //! That ends with

@@ -194,7 +194,7 @@ fn entry_at(pages: &VecDeque<Vec<Entry>>, first: u32, number: u32) -> Option<&En
     pages.get(place / PAGE_ENTRIES)?.get(place % PAGE_ENTRIES)
 }
 
-/// The tables look at the other half's bits.
+/// The tables examine the other half's bits.
 fn table_of(key: Identity) -> usize {
     key[1] as usize % TABLES_COUNT
 }

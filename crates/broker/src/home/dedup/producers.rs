@@ -141,7 +141,7 @@ impl Producers {
     }
 
     /// Looks a publication up. Its connection becomes the owner if this is a duplicate: the
-    /// producer has come back, and nothing that its older connection still has on its way may come
+    /// producer has come back, and nothing that its older connection still has under way may come
     /// in between.
     pub fn check(&mut self, publication: &Sequenced) -> Result<Found, Code> {
         let known = self.find(publication.producer);

@@ -49,7 +49,7 @@ impl Answer {
         begin_answer(&mut out, status, self, keep_alive)
             .header("Content-Type", "application/json")
             .header("Cache-Control", "no-store")
-            // Payloads are anybody's: no browser is to find a page in them.
+            // Payloads come from any client: no browser is to find a page in them.
             .header("X-Content-Type-Options", "nosniff")
             .finish_with_body(body);
         out
@@ -112,8 +112,8 @@ impl Answer {
             .header("Crore-Position", &position.to_string())
             .header("Crore-Time-Ms", &record.time_ms().to_string())
             .header("Cache-Control", "no-store")
-            // The payload is anybody's, and so is its type: a browser shows it as a page without
-            // rights, or not at all.
+            // The payload comes from any client, and so does its type: a browser shows it as a page
+            // without rights, or not at all.
             .header("X-Content-Type-Options", "nosniff")
             .header("Content-Security-Policy", "sandbox; default-src 'none'")
             .finish_with_body(record.payload());

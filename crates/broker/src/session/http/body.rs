@@ -5,7 +5,7 @@ use super::publish::Intent;
 use stdx::handing::Hand;
 use wire::http::BodyDecoder;
 
-/// A body on its way.
+/// A body under way.
 #[derive(Hand)]
 pub(crate) struct Body {
     pub decoder: BodyDecoder,

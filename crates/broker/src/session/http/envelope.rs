@@ -40,7 +40,7 @@ struct Batch<'a> {
 /// empty message takes two bytes of a body and a hundred times as much in memory.
 const ITEMS_MAX: usize = PUBLICATIONS_MAX + 1;
 
-/// The first [`ITEMS_MAX`] items of a list; what follows is not looked at.
+/// The first [`ITEMS_MAX`] items of a list; what follows is not examined.
 fn items<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {

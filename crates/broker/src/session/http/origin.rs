@@ -1,7 +1,7 @@
 //! The page and the host that a request names: cross-origin rules (Fetch, section 3.2), and
 //! requests that were meant for another host.
 //!
-//! Step 3 of the path, before a request's route is looked at.
+//! Step 3 of the path, before a request's route is examined.
 
 use crate::settings::Settings;
 use stdx::networks::names_this_machine;
