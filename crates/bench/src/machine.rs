@@ -4,7 +4,6 @@
 //! the kernel does not offer the file (another system, a closed container), and the report then
 //! leaves the figure out.
 
-use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Bytes and packets that passed the interfaces of this network namespace.
@@ -48,29 +47,21 @@ pub fn processor_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Memory of this process that is resident, in bytes.
+/// Resident memory of this process, in bytes.
 pub fn resident_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+    kibibytes(&std::fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
 }
 
-/// Memory that the machine can still give, in bytes.
+/// Available memory of the machine, in bytes.
 pub fn available_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+    kibibytes(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
 }
 
-/// Raises the soft limit of descriptors to the hard one and answers it: so many in each descriptor
-/// table.
-pub fn descriptors_max() -> u64 {
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum {
-        limit.current = limit.maximum;
-        let _ = setrlimit(Resource::Nofile, limit);
-    }
-    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+/// The field of a line `name: 12 kB`, in bytes.
+pub fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1_024)
 }
 
 #[cfg(test)]
@@ -93,7 +84,6 @@ Inter-|   Receive                                                |  Transmit
     #[test]
     fn this_process() {
         assert!(processor_seconds() > 0.0);
-        assert!(descriptors_max() > 16);
         assert!(resident_bytes().is_none_or(|bytes| bytes > 0));
         assert!(available_bytes().is_none_or(|bytes| bytes > 0));
     }

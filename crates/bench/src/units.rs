@@ -79,16 +79,18 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
     let trimmed = text.trim();
     let expected = || format!("`{trimmed}` is not a rate per second such as 1000, 2.5k or 1M");
     let number = trimmed.strip_suffix("/s").unwrap_or(trimmed);
-    let (number, factor) = match number.as_bytes().last() {
-        Some(b'k') => (&number[..number.len() - 1], 1e3),
-        Some(b'M') => (&number[..number.len() - 1], 1e6),
-        _ => (number, 1.0),
-    };
-    let rate: f64 = number.parse().map_err(|_| expected())?;
-    if !rate.is_finite() || rate < 0.0 {
+    let rate = scaled(number, &[('k', 1e3), ('M', 1e6)]).ok_or_else(expected)?;
+    if rate < 0.0 {
         return Err(expected());
     }
-    Ok(rate * factor)
+    Ok(rate)
+}
+
+/// Reads a finite number with an optional unit at its end.
+pub fn scaled(text: &str, units: &[(char, f64)]) -> Option<f64> {
+    let found = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(*unit)?, *factor)));
+    let (number, factor) = found.unwrap_or((text, 1.0));
+    number.parse().ok().filter(|number: &f64| number.is_finite()).map(|number| number * factor)
 }
 
 /// A latency for people: three significant digits with the unit that fits (`840 µs`, `1.25 ms`,

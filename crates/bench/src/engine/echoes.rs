@@ -114,29 +114,25 @@ impl Protocol for Echoes {
         turn: &mut Turn<'_>,
     ) -> Result<usize, String> {
         let mut consumed = 0;
-        loop {
-            let (pong, length) = match self.sockets.next(place, &mut bytes[consumed..])? {
-                None => return Ok(consumed),
-                Some((Incoming::Opened, length)) => {
+        while let Some((incoming, length)) = self.sockets.next(place, &mut bytes[consumed..])? {
+            consumed += length;
+            match incoming {
+                Incoming::Opened => {
                     turn.opened();
                     self.clients[place as usize].is_open = true;
-                    (None, length)
                 }
-                Some((Incoming::Ping(payload), length)) => {
+                Incoming::Text(payload) | Incoming::Binary(payload) => {
+                    let payload = payload.to_vec();
+                    self.pong(place, &payload, turn);
+                }
+                Incoming::Ping(payload) => {
                     let payload = payload.to_vec();
                     send(Opcode::Pong, &payload, place, turn);
-                    (None, length)
                 }
-                Some((Incoming::Text(payload) | Incoming::Binary(payload), length)) => {
-                    (Some(payload.to_vec()), length)
-                }
-                Some((Incoming::Other, length)) => (None, length),
-            };
-            consumed += length;
-            if let Some(payload) = pong {
-                self.pong(place, &payload, turn);
+                Incoming::Other => {}
             }
         }
+        Ok(consumed)
     }
 
     fn lost(&mut self, place: u32, _turn: &mut Turn<'_>) {

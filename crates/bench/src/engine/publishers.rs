@@ -350,43 +350,38 @@ impl Protocol for Publishers {
         turn: &mut Turn<'_>,
     ) -> Result<usize, String> {
         let mut consumed = 0;
-        loop {
-            let (answer, length) = match self.sockets.next(place, &mut bytes[consumed..])? {
-                None => return Ok(consumed),
-                Some((Incoming::Opened, length)) => {
+        while let Some((incoming, length)) = self.sockets.next(place, &mut bytes[consumed..])? {
+            consumed += length;
+            match incoming {
+                Incoming::Opened => {
                     let mut frame = Vec::new();
                     let name = Some("crore bench");
                     ClientFrame::Hello(Hello { name, ..Hello::default() }).encode(&mut frame);
                     send(Opcode::Binary, &frame, place, turn);
-                    (None, length)
                 }
-                Some((Incoming::Ping(payload), length)) => {
-                    let payload = payload.to_vec();
-                    send(Opcode::Pong, &payload, place, turn);
-                    (None, length)
-                }
-                Some((Incoming::Binary(payload), length)) => {
+                Incoming::Binary(payload) => {
                     let frame = ServerFrame::decode(payload).map_err(|error| error.to_string())?;
-                    let answer = match understood(&frame, self.load.exactly_once, place, turn)? {
+                    match understood(&frame, self.load.exactly_once, place, turn)? {
                         Meaning::Welcome => {
                             self.links[place as usize].open();
                             self.open += 1;
                             self.send_again(place, turn);
-                            None
                         }
-                        Meaning::Answer(request, is_good) => Some((request, is_good)),
-                        Meaning::Nothing => None,
-                    };
-                    (answer, length)
+                        Meaning::Answer(request, is_good) => {
+                            self.answered(place, request, is_good, turn);
+                        }
+                        Meaning::Nothing => {}
+                    }
                 }
-                Some((Incoming::Text(_), _)) => return Err("unexpected text message".to_owned()),
-                Some((Incoming::Other, length)) => (None, length),
-            };
-            consumed += length;
-            if let Some((request, is_good)) = answer {
-                self.answered(place, request, is_good, turn);
+                Incoming::Ping(payload) => {
+                    let payload = payload.to_vec();
+                    send(Opcode::Pong, &payload, place, turn);
+                }
+                Incoming::Text(_) => return Err("unexpected text message".to_owned()),
+                Incoming::Other => {}
             }
         }
+        Ok(consumed)
     }
 
     fn lost(&mut self, place: u32, turn: &mut Turn<'_>) {

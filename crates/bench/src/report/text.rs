@@ -180,8 +180,7 @@ fn delivery_rows(figures: &Figures, rows: &mut Rows) {
         rows.row(
             "",
             format!(
-                "stdev {}, mean ± {} (90 %), ± {} (95 %), ± {} (99 %)",
-                show_micros(latency.stdev_us),
+                "mean ± {} (90 %), ± {} (95 %), ± {} (99 %)",
                 show_micros(latency.ci90_us),
                 show_micros(latency.ci95_us),
                 show_micros(latency.ci99_us)
@@ -344,11 +343,13 @@ pub fn samples_csv(samples: &[(u64, Sample)]) -> String {
     text
 }
 
-fn digest_text(digest: &Digest) -> String {
+/// The figures of a digest in one line.
+pub fn digest_text(digest: &Digest) -> String {
     format!(
-        "min {}  mean {}  p50 {}  p95 {}  p99 {}  p99.9 {}  max {}  (n {})",
+        "min {}  mean {}  stdev {}  p50 {}  p95 {}  p99 {}  p99.9 {}  max {}  (n {})",
         show_micros(digest.min_us),
         show_micros(digest.mean_us),
+        show_micros(digest.stdev_us),
         show_micros(digest.p50_us),
         show_micros(digest.p95_us),
         show_micros(digest.p99_us),

@@ -40,7 +40,7 @@ impl Run<'_> {
             Name::Connect => {}
             Name::Echo100k => self.echo()?,
             Name::Storm => storm::run(self)?,
-            Name::Unicast if self.plan.is_searching => {
+            Name::Unicast if self.plan.command.find => {
                 let rate = sustain::find(self)?;
                 self.messages(rate / 2.0)?;
             }
@@ -119,9 +119,9 @@ impl Run<'_> {
         self.session.enter("settle");
         // Half of the time for what connecting leaves behind, the other half to see what idling
         // costs.
-        self.session.wait(self.plan.settle / 2)?;
+        self.session.wait(self.plan.command.settle / 2)?;
         let before = self.session.read();
-        self.session.wait(self.plan.settle / 2)?;
+        self.session.wait(self.plan.command.settle / 2)?;
         let settled = self.session.read();
         let clients = self.session.received().counts.connections.max(1) as u64;
         self.outcome.memory =
@@ -143,7 +143,7 @@ impl Run<'_> {
     fn messages(&mut self, rate: f64) -> anyhow::Result<()> {
         self.session.enter("warm-up");
         self.start_publishers(rate)?;
-        let span = Span::after(self.plan.warm_up, self.plan.duration);
+        let span = Span::after(self.plan.command.warm_up, self.plan.duration);
         self.session.order_subscribers(&span.order())?;
         self.session.order_publishers(&span.order())?;
         let (usage, hiccups) = self.watch(span)?;
@@ -165,7 +165,7 @@ impl Run<'_> {
     /// The echo clients ping by themselves.
     fn echo(&mut self) -> anyhow::Result<()> {
         self.session.enter("warm-up");
-        let span = Span::after(self.plan.warm_up, self.plan.duration);
+        let span = Span::after(self.plan.command.warm_up, self.plan.duration);
         self.session.order_subscribers(&span.order())?;
         let (usage, hiccups) = self.watch(span)?;
         self.session.enter("drain");

@@ -199,7 +199,7 @@ pub fn run(command: &RunCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> 
         command_line: command_line(),
         began: time::rfc3339(began),
         machine: observe::MachineFacts::read(),
-        plan: plan_figures(&plan, command, &server),
+        plan: plan_figures(&plan, &server),
         limits: plan.limits.clone(),
         published: plan.workload.published,
         ..Outcome::default()
@@ -226,18 +226,18 @@ fn write(outcome: &Outcome, out: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn plan_figures(plan: &RunPlan, command: &RunCommand, server: &Server) -> PlanFigures {
+fn plan_figures(plan: &RunPlan, server: &Server) -> PlanFigures {
     PlanFigures {
         size: Some(plan.size.clone()),
         clients_published: plan.workload.clients,
-        transport: match plan.transport {
+        transport: match plan.command.transport {
             Transport::Sse => "Server-Sent Events".to_owned(),
             _ => "WebSocket".to_owned(),
         },
         message_bytes: plan.message_bytes as u64,
         duration_s: plan.duration.as_secs_f64(),
-        warm_up_s: plan.warm_up.as_secs_f64(),
-        settle_s: plan.settle.as_secs_f64(),
+        warm_up_s: plan.command.warm_up.as_secs_f64(),
+        settle_s: plan.command.settle.as_secs_f64(),
         interval_s: plan.interval.as_secs_f64(),
         connect_rate: plan.connect_rate,
         has_acknowledgements: plan.has_acknowledgements,
@@ -250,7 +250,7 @@ fn plan_figures(plan: &RunPlan, command: &RunCommand, server: &Server) -> PlanFi
         local_addresses: plan.local_addresses.join(", "),
         publisher_connections: plan.publisher_connections,
         server_configuration: server.configuration(),
-        foreign_url: command.url.clone(),
+        foreign_url: plan.command.url.clone(),
     }
 }
 

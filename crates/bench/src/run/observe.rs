@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::machine::kibibytes;
+
 /// One process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessFigures {
@@ -137,13 +139,6 @@ fn cache_bytes(slabs: &str, name: &str) -> Option<u64> {
     let number = |place: usize| fields.get(place)?.parse::<u64>().ok();
     let pages = number(5)?.checked_mul(number(14)?)?;
     pages.checked_mul(rustix::param::page_size() as u64)
-}
-
-/// The field of a line `name: 12 kB`, in bytes.
-pub fn kibibytes(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kibibytes.checked_mul(1_024)
 }
 
 /// A field of all TCP sockets, of `/proc/net/sockstat`.

@@ -34,6 +34,8 @@ const SAMPLED: u64 = 100;
 /// Everything that is decided before the start.
 #[derive(Clone, Debug)]
 pub struct RunPlan {
+    /// The command line; options that the plan does not change are used from here.
+    pub command: RunCommand,
     /// The workload.
     pub workload: Workload,
     /// The size.
@@ -44,16 +46,10 @@ pub struct RunPlan {
     pub is_limited: bool,
     /// The topics, as a pattern.
     pub topics: Pattern,
-    /// The protocol of the clients.
-    pub transport: Transport,
     /// Bytes of a message.
     pub message_bytes: usize,
     /// The measured span.
     pub duration: Duration,
-    /// Before it.
-    pub warm_up: Duration,
-    /// Between the last connection and the first message.
-    pub settle: Duration,
     /// Between two samples.
     pub interval: Duration,
     /// Connects per second.
@@ -80,20 +76,8 @@ pub struct RunPlan {
     pub sample: u64,
     /// The publishers' file for acknowledged messages, if streams are audited.
     pub ledger: Option<PathBuf>,
-    /// Whose certificates are believed of a server that is there already.
-    pub certificate: Option<PathBuf>,
-    /// Any of its certificates is believed.
-    pub is_insecure: bool,
     /// The server is killed in a storm.
     pub kills_server: bool,
-    /// Length of the absence of the clients or the server in a storm.
-    pub away: Duration,
-    /// The sustainable rate is looked for.
-    pub is_searching: bool,
-    /// Length of a step of that.
-    pub step: Duration,
-    /// The highest p99 of a sustained rate.
-    pub p99_max: Duration,
 }
 
 impl RunPlan {
@@ -132,12 +116,10 @@ impl RunPlan {
         let per_connection = (size.rate / CONNECTION_RATE).ceil() as u64;
         let connections = per_connection.clamp(*CONNECTIONS.start(), *CONNECTIONS.end());
         Ok(RunPlan {
+            command: command.clone(),
             topics: workload.topics(&size).parse().map_err(anyhow::Error::msg)?,
-            transport: command.transport,
             message_bytes: command.size.map_or(workload.size, |bytes| bytes as usize),
             duration: command.duration.unwrap_or(default_duration(workload.name)),
-            warm_up: command.warm_up,
-            settle: command.settle,
             interval: command.interval.max(Duration::from_millis(100)),
             connect_rate: command.connect_rate.unwrap_or(match workload.name {
                 Name::Connect => 0.0,
@@ -155,13 +137,7 @@ impl RunPlan {
             inflight_max: if workload.is_once { INFLIGHT_ONCE_MAX } else { INFLIGHT_MAX },
             sample: SAMPLED.min(size.clients),
             ledger: workload.is_once.then(|| folder.join("ledger")),
-            certificate: command.ca.clone(),
-            is_insecure: command.insecure,
             kills_server: is_storm && command.server_restarts,
-            away: command.away,
-            is_searching: command.find,
-            step: command.step,
-            p99_max: command.p99_max,
             server_cores,
             server_cores_count: cores_count,
             client_cores,

@@ -35,7 +35,7 @@ impl RunPlan {
             })
         } else {
             Work::Subscribers(SubscribersConfig {
-                transport: self.transport,
+                transport: self.command.transport,
                 sample: self.sample,
                 is_audited: self.ledger.is_some(),
                 has_last_receiver: self.workload.name == Name::FanOut,
@@ -69,8 +69,8 @@ impl RunPlan {
     fn part(&self, work: Work, server: &Server) -> PartConfig {
         PartConfig {
             work,
-            certificate: server.certificate().or_else(|| self.certificate.clone()),
-            is_insecure: self.is_insecure,
+            certificate: server.certificate().or_else(|| self.command.ca.clone()),
+            is_insecure: self.command.insecure,
             ledger: self.ledger.clone(),
             interval_ms: self.interval.as_millis() as u64,
         }

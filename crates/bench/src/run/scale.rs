@@ -7,8 +7,8 @@ use net::kernel::registered_room;
 use net::system::{raise_nofile_limit, unshare_table};
 use serde::Serialize;
 
-use super::observe::kibibytes;
 use super::workload::Workload;
+use crate::machine::kibibytes;
 use crate::source::PORTS;
 use crate::units::show_count;
 

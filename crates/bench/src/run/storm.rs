@@ -26,9 +26,8 @@ const AFTER: Duration = Duration::from_secs(3);
 pub fn run(run: &mut Run<'_>) -> anyhow::Result<()> {
     run.session.enter("warm-up");
     run.start_publishers(run.plan.size.rate)?;
-    let span = Span::after(run.plan.warm_up, run.plan.duration);
-    run.session
-        .order_subscribers(&Order::Measure { from_ns: span.from_ns, until_ns: span.until_ns })?;
+    let span = Span::after(run.plan.command.warm_up, run.plan.duration);
+    run.session.order_subscribers(&span.order())?;
     // Publishers go on behind the measured span, through the storm.
     run.session.order_publishers(&Order::Measure { from_ns: span.from_ns, until_ns: u64::MAX })?;
     let (usage, hiccups) = run.watch(span)?;
@@ -46,8 +45,7 @@ pub fn run(run: &mut Run<'_>) -> anyhow::Result<()> {
     run.session.wait(AFTER)?;
     // Nothing more is sent from now on.
     let end = Span::after(Duration::ZERO, Duration::from_millis(1));
-    run.session
-        .order_publishers(&Order::Measure { from_ns: end.from_ns, until_ns: end.until_ns })?;
+    run.session.order_publishers(&end.order())?;
     run.session.enter("drain");
     let sent = run.end_publishers()?;
     run.drain()?;
@@ -69,7 +67,7 @@ pub fn run(run: &mut Run<'_>) -> anyhow::Result<()> {
 fn clients_go(run: &mut Run<'_>) -> anyhow::Result<StormFigures> {
     run.session.enter("away");
     let at_ns = Clock::Monotonic.now_ns() + MEASURE_AHEAD_NS;
-    let return_ns = at_ns + run.plan.away.as_nanos() as u64;
+    let return_ns = at_ns + run.plan.command.away.as_nanos() as u64;
     run.session.order_subscribers(&Order::Leave { at_ns, return_ns })?;
     run.session.wait_until(return_ns)?;
     run.session.enter("return");
@@ -86,7 +84,7 @@ fn server_goes(run: &mut Run<'_>) -> anyhow::Result<StormFigures> {
     run.session.wait_until(killed_ns)?;
     run.session.expects_end = true;
     run.session.server.kill()?;
-    run.session.wait(run.plan.away)?;
+    run.session.wait(run.plan.command.away)?;
     run.session.enter("return");
     let begun = Instant::now();
     run.session.server.restart()?;
@@ -107,7 +105,7 @@ fn server_goes(run: &mut Run<'_>) -> anyhow::Result<StormFigures> {
 
 fn figures(run: &Run<'_>, server_cpu_s: Option<f64>) -> StormFigures {
     StormFigures {
-        away_s: run.plan.away.as_secs_f64(),
+        away_s: run.plan.command.away.as_secs_f64(),
         server_cpu_s,
         server_cpu_us: server_cpu_s.map(|cpu_s| cpu_s * 1e6 / run.plan.size.clients as f64),
         ..StormFigures::default()

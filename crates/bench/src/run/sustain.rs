@@ -64,14 +64,14 @@ pub fn find(run: &mut Run<'_>) -> anyhow::Result<f64> {
 fn step(run: &mut Run<'_>, rate: f64) -> anyhow::Result<bool> {
     run.session.enter("step");
     run.start_publishers(rate)?;
-    let span = Span::after(run.plan.warm_up.min(WARM_UP_MAX), run.plan.step);
+    let span = Span::after(run.plan.command.warm_up.min(WARM_UP_MAX), run.plan.command.step);
     run.session.order_subscribers(&span.order())?;
     run.session.order_publishers(&span.order())?;
     run.session.wait_until(span.until_ns)?;
     let sent = run.end_publishers()?;
     run.drain()?;
     let received = run.report_subscribers()?;
-    let why = why_not(rate, span.seconds(), run.plan.p99_max, &sent, &received);
+    let why = why_not(rate, span.seconds(), run.plan.command.p99_max, &sent, &received);
     let is_good = why.is_none();
     let verdict = why.as_deref().unwrap_or("sustained");
     println!(

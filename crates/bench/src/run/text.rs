@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use super::outcome::{Outcome, Row, Sample};
-use crate::report::text::Rows;
+use crate::report::text::{Rows, digest_text};
 use crate::statistics::Digest;
 use crate::units::{show_count, show_micros};
 
@@ -148,12 +148,12 @@ fn message_rows(outcome: &Outcome, rows: &mut Rows) {
                 measured.delivered_rate
             ),
         );
-        rows.row("latency", full_digest(&measured.latency));
+        rows.row("latency", digest_text(&measured.latency));
         if let Some(digest) = &measured.last_receiver {
-            rows.row("last receiver", full_digest(digest));
+            rows.row("last receiver", digest_text(digest));
         }
         if let Some(digest) = &measured.acknowledgement {
-            rows.row("acknowledged", full_digest(digest));
+            rows.row("acknowledged", digest_text(digest));
         }
         if let (Some(cores), Some(micros)) = (measured.server_cpu, measured.delivery_cpu_us) {
             rows.row(
@@ -167,7 +167,7 @@ fn message_rows(outcome: &Outcome, rows: &mut Rows) {
 /// The hiccup meter, the sustained rate and the storm.
 fn storm_rows(outcome: &Outcome, rows: &mut Rows) {
     if let Some(hiccups) = &outcome.hiccups {
-        rows.row("hiccup meter", full_digest(&hiccups.late));
+        rows.row("hiccup meter", digest_text(&hiccups.late));
     }
     if let Some(rate) = outcome.sustainable_rate {
         rows.row("sustained", format!("{rate:.0} messages/s"));
@@ -248,20 +248,6 @@ fn short_digest(digest: &Digest) -> String {
         show_micros(digest.p50_us),
         show_micros(digest.p99_us),
         show_micros(digest.max_us)
-    )
-}
-
-fn full_digest(digest: &Digest) -> String {
-    format!(
-        "mean {}  stdev {}  p50 {}  p95 {}  p99 {}  p99.9 {}  max {}  (n {})",
-        show_micros(digest.mean_us),
-        show_micros(digest.stdev_us),
-        show_micros(digest.p50_us),
-        show_micros(digest.p95_us),
-        show_micros(digest.p99_us),
-        show_micros(digest.p999_us),
-        show_micros(digest.max_us),
-        show_count(digest.count)
     )
 }
 

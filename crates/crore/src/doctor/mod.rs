@@ -27,6 +27,7 @@ pub use source::Captured;
 use crate::exit::Ending;
 use anyhow::Context;
 use apply::Outcome;
+use bench::units::scaled;
 use std::fs;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -138,14 +139,9 @@ pub fn captured_in(file: &Path) -> Result<Captured, Ending> {
 /// # Errors
 /// The expected form.
 pub fn connections(text: &str) -> Result<u64, String> {
-    let plain = text.replace([',', '_'], "");
-    let (number, unit) = match plain.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&plain[..at], 1e3),
-        Some((at, 'm' | 'M')) => (&plain[..at], 1e6),
-        _ => (plain.as_str(), 1.0),
-    };
-    match number.parse::<f64>() {
-        Ok(number) if number > 0.0 && number * unit < 1e10 => Ok((number * unit).round() as u64),
+    let plain = text.replace([',', '_'], "").to_lowercase();
+    match scaled(&plain, &[('k', 1e3), ('m', 1e6)]) {
+        Some(number) if number > 0.0 && number < 1e10 => Ok(number.round() as u64),
         _ => Err("expected a number of connections, such as 50000, 250k or 1.5M".into()),
     }
 }

@@ -2,6 +2,7 @@
 //! written as `report.json`.
 
 use super::predict::{Demand, Prediction, Transport, total};
+use bench::run::Cores;
 use serde_json::Value;
 
 /// One figure, predicted and measured.
@@ -104,14 +105,9 @@ fn rows(report: &Value, demand: &Demand) -> Vec<Row> {
     candidates.into_iter().filter_map(measured).collect()
 }
 
-/// Number of cores in a list such as `0,2-3`.
-fn cores_of(list: &str) -> u64 {
-    let ranges = list.split(',').filter_map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        Some((last + 1).saturating_sub(first))
-    });
-    ranges.sum()
+/// Number of cores in a list such as `0,2-3`; 0 for any other text.
+fn cores_of(list: &str) -> usize {
+    list.parse::<Cores>().map_or(0, |cores| cores.0.len())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ mod predict;
 use crate::doctor::{self, Captured, Judgement, Machine, bytes, count};
 use crate::exit::Ending;
 use anyhow::{Context, anyhow};
-use bench::units::{parse_duration, parse_size};
+use bench::units::{parse_duration, parse_size, scaled};
 use predict::{Demand, Part, Prediction, Transport, total};
 use serde_json::{Value, json};
 use std::fs;
@@ -335,15 +335,8 @@ fn check_reports(arguments: &Arguments, output: &mut impl Write) -> Result<(), E
 
 /// A number with an optional `k`, `M` or `G`.
 fn rate(text: &str) -> Result<f64, String> {
-    let plain = text.replace([',', '_'], "");
-    let (number, unit) = match plain.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&plain[..at], 1e3),
-        Some((at, 'm' | 'M')) => (&plain[..at], 1e6),
-        Some((at, 'g' | 'G')) => (&plain[..at], 1e9),
-        _ => (plain.as_str(), 1.0),
-    };
-    match number.parse::<f64>() {
-        Ok(number) if number >= 0.0 && number.is_finite() => Ok(number * unit),
-        _ => Err("expected a number per second, such as 500, 168k or 1.5M".into()),
-    }
+    let plain = text.replace([',', '_'], "").to_lowercase();
+    scaled(&plain, &[('k', 1e3), ('m', 1e6), ('g', 1e9)])
+        .filter(|rate| *rate >= 0.0)
+        .ok_or_else(|| "expected a number per second, such as 500, 168k or 1.5M".into())
 }
