@@ -17,12 +17,11 @@ use crate::exit::Ending;
 use crate::signals::Signal;
 use anyhow::{Context, anyhow};
 use bench::engine::{
-    Common, Handle, Publishers, PublishersConfig, Subscribers, SubscribersConfig, Tally,
+    Common, Counts, Handle, Publishers, PublishersConfig, Subscribers, SubscribersConfig, Tally,
 };
+use bench::run::Folder;
 use rustix::process::{getpid, set_child_subreaper};
-use std::fs::{self, DirBuilder};
-use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -116,14 +115,12 @@ impl Halt {
     }
 }
 
-/// A temporary directory with the node's configuration and its log. Dropping it removes it.
-struct Place {
-    path: PathBuf,
-}
+/// A temporary directory with the node's configuration and its log.
+struct Place(Folder);
 
 impl Place {
     fn new(is_in_memory: bool) -> Result<Place, Ending> {
-        let place = Place { path: new_directory().context("cannot create a temporary directory")? };
+        let place = Place(Folder::new().context("cannot create a temporary directory")?);
         let durability = if is_in_memory { "memory" } else { "disk" };
         // One partition, so that the subscriber of all topics sees only one end of a replay.
         let text = format!(
@@ -137,7 +134,7 @@ impl Place {
     }
 
     fn configuration(&self) -> PathBuf {
-        self.path.join("crore.toml")
+        self.0.0.join("crore.toml")
     }
 
     /// A loopback address of its own for the node. While no process listens there, no other program
@@ -150,32 +147,11 @@ impl Place {
                 "--config".into(),
                 self.configuration().into(),
                 "--data-dir".into(),
-                self.path.join("data").into(),
+                self.0.0.join("data").into(),
             ],
             addresses: Some([address.clone(), address]),
         }
     }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // Files that cannot be removed stay in the temporary directory.
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
-/// A new directory that only its owner can read.
-fn new_directory() -> std::io::Result<PathBuf> {
-    let process = std::process::id();
-    for number in 0_u32.. {
-        let path = std::env::temp_dir().join(format!("crore-demo-{process}-{number}"));
-        match DirBuilder::new().mode(0o700).create(&path) {
-            // A killed demo with the same process number left it.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            made => return made.map(|()| path),
-        }
-    }
-    Err(ErrorKind::AlreadyExists.into())
 }
 
 struct Run {
@@ -206,7 +182,7 @@ impl Run {
             Started::new(arguments.clients, &setup)?;
         // The successors listen at the same addresses.
         setup.addresses = Some([&server.clients, &server.operators].map(|url| authority(url)));
-        introduce(arguments, clients, &place.path, &server, &notes)?;
+        introduce(arguments, clients, &place.0.0, &server, &notes)?;
         let mut common = Common::new(std::slice::from_ref(&server.clients))?;
         common.connect_rate = arguments.connect_rate as f64;
         let mut run = Run {
@@ -361,17 +337,7 @@ impl Run {
 struct Row {
     name: String,
     published: u64,
-    received: u64,
-    /// Messages received from the log after a reconnect.
-    recovered: u64,
-    /// Messages that were acknowledged to the publisher and never received.
-    lost: u64,
-    repeated: u64,
-    out_of_order: u64,
-    /// Deliveries that contradict the node's proofs, and payloads that no publisher sent.
-    unproved: u64,
-    gaps: u64,
-    reconnects: u64,
+    counts: Counts,
     /// Time from the scheduled time of a message to its receipt.
     longest_us: f64,
 }
@@ -381,25 +347,28 @@ impl Row {
         "                   published  received  recovered  lost  reconnects  longest pause";
 
     fn new(name: String, published: u64, tally: &Tally) -> Row {
-        let faults = &tally.faults;
-        Row {
-            name,
-            published,
-            received: tally.messages,
-            recovered: tally.recovered,
-            lost: published.saturating_sub(tally.messages),
-            repeated: faults.repeated,
-            out_of_order: faults.out_of_order,
-            unproved: faults.proof_failed + tally.foreign,
-            gaps: tally.gaps + tally.skipped,
-            reconnects: tally.disconnects,
-            longest_us: tally.latency.digest().max_us,
-        }
+        let longest_us = tally.latency.digest().max_us;
+        Row { name, published, counts: tally.counts, longest_us }
+    }
+
+    /// Messages that were acknowledged to the publisher and never received.
+    fn lost(&self) -> u64 {
+        self.published.saturating_sub(self.counts.messages)
+    }
+
+    fn gaps(&self) -> u64 {
+        self.counts.gaps + self.counts.skipped
+    }
+
+    /// Deliveries that contradict the node's proofs, and payloads that no publisher sent.
+    fn unproved(&self) -> u64 {
+        self.counts.faults.proof_failed + self.counts.foreign
     }
 
     fn is_clean(&self) -> bool {
-        let faults = self.lost + self.repeated + self.out_of_order + self.unproved + self.gaps;
-        faults == 0 && self.published > 0 && self.received == self.published
+        let faults = &self.counts.faults;
+        let wrong = faults.repeated + faults.out_of_order + self.unproved() + self.gaps();
+        wrong == 0 && self.published > 0 && self.counts.messages == self.published
     }
 
     fn text(&self) -> String {
@@ -407,17 +376,17 @@ impl Row {
             "   {:<15}{:>10}{:>10}{:>11}{:>6}{:>12}{:>15}",
             self.name,
             grouped(self.published),
-            grouped(self.received),
-            grouped(self.recovered),
-            grouped(self.lost),
-            grouped(self.reconnects),
+            grouped(self.counts.messages),
+            grouped(self.counts.recovered),
+            grouped(self.lost()),
+            grouped(self.counts.disconnects),
             time(self.longest_us)
         );
         let others = [
-            (self.gaps, "gaps"),
-            (self.repeated, "repeated"),
-            (self.out_of_order, "out of order"),
-            (self.unproved, "contradicting the node's proof"),
+            (self.gaps(), "gaps"),
+            (self.counts.faults.repeated, "repeated"),
+            (self.counts.faults.out_of_order, "out of order"),
+            (self.unproved(), "contradicting the node's proof"),
         ];
         for (count, name) in others.into_iter().filter(|(count, _)| *count > 0) {
             text.push_str(&format!("  {name}: {}", grouped(count)));
@@ -434,12 +403,12 @@ fn summary(rows: &[Row]) -> String {
     format!(
         "{published} messages published, {} received, {} of them recovered after a reconnect.\n\
          {} lost, {} repeated, {} out of order, {} gaps. The longest pause was {}.",
-        sum(|row| row.received),
-        sum(|row| row.recovered),
-        sum(|row| row.lost),
-        sum(|row| row.repeated),
-        sum(|row| row.out_of_order),
-        sum(|row| row.gaps),
+        sum(|row| row.counts.messages),
+        sum(|row| row.counts.recovered),
+        sum(Row::lost),
+        sum(|row| row.counts.faults.repeated),
+        sum(|row| row.counts.faults.out_of_order),
+        sum(Row::gaps),
         time(longest_us)
     )
 }
@@ -484,7 +453,7 @@ mod tests {
         tally.messages = 10;
         let row = |published, tally: &Tally| Row::new("1 subscriber".into(), published, tally);
         assert!(row(10, &tally).is_clean());
-        assert_eq!(row(11, &tally).lost, 1);
+        assert_eq!(row(11, &tally).lost(), 1);
         assert!(!row(11, &tally).is_clean());
         // More than was acknowledged, and nothing at all, are not as promised either.
         assert!(!row(9, &tally).is_clean());
@@ -511,12 +480,13 @@ mod tests {
         let row = Row {
             name: "10,000 others".into(),
             published: 6_000,
-            received: 5_999,
-            recovered: 812,
-            lost: 1,
-            reconnects: 10_000,
+            counts: Counts {
+                messages: 5_999,
+                recovered: 812,
+                disconnects: 10_000,
+                ..Counts::default()
+            },
             longest_us: 1_234.0,
-            ..Row::default()
         };
         assert_eq!(row.text().len(), Row::HEADING.len());
         let wanted =

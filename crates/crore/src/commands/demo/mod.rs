@@ -25,9 +25,8 @@ use bench::engine::{
 use bench::machine;
 use bench::pattern::Pattern;
 use bench::payload::HEADER_BYTES;
-use bench::statistics::Recorder;
 use bench::units::parse_duration;
-use panel::{Figures, Latencies, Panel, grouped};
+use panel::{Figures, Panel, grouped};
 use prices::Prices;
 use server::{Server, Setup};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -258,7 +257,7 @@ impl Demo {
         figures.in_rate =
             published.map_or(0.0, |published| published.interval.sent as f64 / span_s);
         figures.out_rate = received.interval.received as f64 / span_s;
-        figures.now = latencies(&received.interval.latency);
+        figures.now = received.interval.latency.digest();
         let usage = self.server.usage();
         figures.node_cores = (usage.cpu_s - self.last_cpu_s).max(0.0) / span_s;
         self.last_cpu_s = usage.cpu_s;
@@ -434,23 +433,11 @@ fn pattern(first: u64, last: u64) -> anyhow::Result<Pattern> {
 fn count(figures: &mut Figures, total: &Tally) {
     figures.connections = u64::try_from(total.connections).unwrap_or(0);
     figures.received = total.received;
-    figures.all = latencies(&total.latency);
+    figures.all = total.latency.digest();
     figures.gaps = total.gaps;
     let faults = &total.faults;
     // A late message reduces the count of losses, so that the difference may briefly be negative.
     let lost = u64::try_from(faults.lost).unwrap_or(0);
     figures.faults = lost + faults.repeated + faults.out_of_order + faults.proof_failed;
     figures.failed = total.connects_failed + total.disconnects;
-}
-
-fn latencies(recorder: &Recorder) -> Latencies {
-    let digest = recorder.digest();
-    Latencies {
-        count: digest.count,
-        min_us: digest.min_us,
-        mean_us: digest.mean_us,
-        p50_us: digest.p50_us,
-        p99_us: digest.p99_us,
-        max_us: digest.max_us,
-    }
 }

@@ -1,25 +1,10 @@
 //! The figures of `demo` each second: a panel on a terminal, one line elsewhere.
 
 use crate::terminal;
+use bench::statistics::Digest;
+pub use bench::units::show_count as grouped;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-
-/// Latencies of a time span, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Latencies {
-    /// Number of values.
-    pub count: u64,
-    /// Minimum.
-    pub min_us: f64,
-    /// Mean.
-    pub mean_us: f64,
-    /// Median.
-    pub p50_us: f64,
-    /// 99th percentile.
-    pub p99_us: f64,
-    /// Maximum.
-    pub max_us: f64,
-}
 
 /// The figures of the panel.
 #[derive(Clone, Debug, Default)]
@@ -40,10 +25,10 @@ pub struct Figures {
     pub out_rate: f64,
     /// Total number of received messages.
     pub received: u64,
-    /// Latencies of the last second.
-    pub now: Latencies,
-    /// Latencies of the whole run.
-    pub all: Latencies,
+    /// Digest of the last second.
+    pub now: Digest,
+    /// Digest of the whole run.
+    pub all: Digest,
     /// User-space memory of the node for each further connection; `None` until it is known.
     pub connection_bytes: Option<u64>,
     /// User-space memory of the node with all connections, before the first message.
@@ -205,7 +190,7 @@ fn memory(figures: &Figures) -> String {
     }
 }
 
-fn latencies(of: &Latencies) -> String {
+fn latencies(of: &Digest) -> String {
     if of.count == 0 {
         return "none yet".into();
     }
@@ -228,19 +213,6 @@ pub fn time(microseconds: f64) -> String {
         many if many < 999_500.0 => format!("{:.0}ms", many / 1e3),
         lots => format!("{:.2}s", lots / 1e6),
     }
-}
-
-/// A number in groups of three digits: `10,000`.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Cuts a line to this number of columns; escape sequences have no width and are kept, so that
