@@ -5,12 +5,10 @@
 //! no state of them remains.
 
 use broker::edge::{Edge, Written};
-use broker::filters::FilterTrie;
 use broker::home::{Home, HomeOutputs};
 use broker::now::Now;
 use broker::settings::{
-    AddressSettings, Durability, JournalSettings, LagPolicy, Limits, LogSettings, RuleSettings,
-    Settings, SysSettings, TicketKey, TicketSettings,
+    LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketKey, TicketSettings,
 };
 use log::HeapMemory;
 use std::sync::Arc;
@@ -39,15 +37,12 @@ fn settings() -> Arc<Settings> {
         logs: vec![LogSettings {
             name: "memory".into(),
             partitions_count: 2,
-            first_partition: 0,
-            durability: Durability::Memory,
             epoch: 7,
-            older_epochs: Vec::new(),
             log_bytes_max: 16 << 10,
-            cache_bytes: 0,
             age_max_ms: 2_000,
             segment_bytes: 2_000,
             retained_bytes_max: 1_000,
+            ..LogSettings::default()
         }],
         tickets: TicketSettings {
             keys: vec![TicketKey::new([1; 32])],
@@ -62,7 +57,6 @@ fn settings() -> Arc<Settings> {
             when_lagging: LagPolicy::Replay,
             ..RuleSettings::default()
         }],
-        rule_filters: FilterTrie::default(),
         limits: Limits {
             outbox_len_max: 4,
             outbox_bytes_max: 32 << 10,
@@ -80,14 +74,8 @@ fn settings() -> Arc<Settings> {
             filters_per_shard_max: 4,
             ..Limits::default()
         },
-        addresses: AddressSettings::default(),
         node_name: "fuzz".into(),
-        other_addresses: Vec::new(),
-        compression: None,
-        allowed_origins: Vec::new(),
-        journal: JournalSettings::default(),
-        sys: SysSettings::default(),
-        entitlement: None,
+        ..Settings::default()
     })
 }
 

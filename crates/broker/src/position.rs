@@ -117,11 +117,7 @@ mod tests {
             durability: Durability::Disk,
             epoch: 30,
             older_epochs: vec![older(10, &[8, 1]), older(20, &[6, 9])],
-            log_bytes_max: 0,
-            cache_bytes: 0,
-            age_max_ms: 0,
-            segment_bytes: 0,
-            retained_bytes_max: 0,
+            ..LogSettings::default()
         };
         use Standing::*;
         let cases = [

@@ -13,8 +13,8 @@ use stdx::networks::Networks;
 pub use wire::http::ForwardedField;
 
 /// The settings of a node that its shards need. [`Settings::renewed`] lists those that may change
-/// while they run.
-#[derive(Clone, Debug, Hand)]
+/// while they run. The default has no thread, no log and no rule.
+#[derive(Clone, Debug, Default, Hand)]
 pub struct Settings {
     /// I/O threads; each runs an edge.
     pub edges_count: u16,
@@ -165,8 +165,8 @@ impl std::fmt::Debug for TicketKey {
     }
 }
 
-/// One log.
-#[derive(Clone, Debug, Hand)]
+/// One log. The default has no partition.
+#[derive(Clone, Debug, Default, Hand)]
 pub struct LogSettings {
     /// The name.
     pub name: String,
@@ -198,9 +198,10 @@ pub struct LogSettings {
 }
 
 /// The place of a log's records.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub enum Durability {
     /// In the homes' memory: gone with the process.
+    #[default]
     Memory,
     /// On disk before any subscriber sees them, with the newest in memory.
     Disk,

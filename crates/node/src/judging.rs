@@ -132,10 +132,7 @@ const KEPT_LEN_MAX: usize = 1_024;
 mod tests {
     use super::*;
     use broker::entitlement::{CredentialKind, Decision, Digest, Purpose};
-    use broker::filters::FilterTrie;
-    use broker::settings::{
-        AddressSettings, JournalSettings, Limits, Settings, SysSettings, TicketSettings,
-    };
+    use broker::settings::Settings;
     use std::sync::Mutex;
     use stdx::key::Key;
 
@@ -169,19 +166,8 @@ mod tests {
         let settings = Settings {
             edges_count: 1,
             homes_count: 1,
-            logs: Vec::new(),
-            rules: Vec::new(),
-            rule_filters: FilterTrie::default(),
-            limits: Limits::default(),
-            tickets: TicketSettings::default(),
-            addresses: AddressSettings::default(),
             node_name: "test".into(),
-            other_addresses: Vec::new(),
-            compression: None,
-            allowed_origins: Vec::new(),
-            journal: JournalSettings::default(),
-            sys: SysSettings::default(),
-            entitlement: None,
+            ..Settings::default()
         };
         Edge::new(Arc::new(settings), 0, Now::default())
     }

@@ -1,11 +1,8 @@
 //! The work of a log thread, over a disk that fails on request.
 
 use broker::disk::{DiskAnswer, DiskLetter, DiskQuery, DiskRequest};
-use broker::filters::FilterTrie;
 use broker::mail::PageLimits;
-use broker::settings::{
-    AddressSettings, Durability, JournalSettings, Limits, LogSettings, Settings, SysSettings,
-};
+use broker::settings::{Durability, LogSettings, Settings};
 use log::store::hostile::HostileDisk;
 use log::store::{Store, StoreSettings};
 use log::{Flags, NewRecord};
@@ -101,7 +98,6 @@ impl World {
 
 fn settings() -> Settings {
     Settings {
-        tickets: broker::settings::TicketSettings::default(),
         edges_count: 2,
         homes_count: 2,
         logs: vec![LogSettings {
@@ -110,24 +106,10 @@ fn settings() -> Settings {
             first_partition: FIRST_PARTITION,
             durability: Durability::Disk,
             epoch: 1,
-            older_epochs: Vec::new(),
-            log_bytes_max: 0,
-            cache_bytes: 0,
-            age_max_ms: 0,
-            segment_bytes: 0,
-            retained_bytes_max: 0,
+            ..LogSettings::default()
         }],
-        rules: Vec::new(),
-        rule_filters: FilterTrie::default(),
-        limits: Limits::default(),
-        addresses: AddressSettings::default(),
-        other_addresses: Vec::new(),
         node_name: "test".into(),
-        compression: None,
-        allowed_origins: Vec::new(),
-        journal: JournalSettings::default(),
-        sys: SysSettings::default(),
-        entitlement: None,
+        ..Settings::default()
     }
 }
 

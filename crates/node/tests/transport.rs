@@ -2,11 +2,7 @@
 
 mod memory;
 
-use broker::filters::FilterTrie;
-use broker::settings::{
-    AddressSettings, Durability, JournalSettings, LagPolicy, Limits, LogSettings, RuleSettings,
-    Settings, SysSettings, TicketSettings,
-};
+use broker::settings::{LagPolicy, LogSettings, RuleSettings, Settings};
 use memory::Memory;
 use node::admission::AdmissionOptions;
 use node::{Node, NodeOptions};
@@ -22,32 +18,20 @@ fn settings() -> Settings {
         logs: vec![LogSettings {
             name: "memory".into(),
             partitions_count: 8,
-            first_partition: 0,
-            durability: Durability::Memory,
             epoch: 7,
-            older_epochs: Vec::new(),
-            cache_bytes: 0,
             log_bytes_max: 16 << 20,
             age_max_ms: 180_000,
             segment_bytes: 1 << 20,
             retained_bytes_max: 1 << 20,
+            ..LogSettings::default()
         }],
         rules: vec![RuleSettings {
             message_bytes_max: 1 << 20,
             when_lagging: LagPolicy::Replay,
             ..RuleSettings::default()
         }],
-        rule_filters: FilterTrie::default(),
-        limits: Limits::default(),
-        tickets: TicketSettings::default(),
-        addresses: AddressSettings::default(),
         node_name: "test".into(),
-        other_addresses: Vec::new(),
-        compression: None,
-        allowed_origins: Vec::new(),
-        journal: JournalSettings::default(),
-        sys: SysSettings::default(),
-        entitlement: None,
+        ..Settings::default()
     }
 }
 

@@ -7,9 +7,8 @@ use broker::entitlement::Permissions;
 use broker::filters::FilterTrie;
 use broker::mail::Code;
 use broker::settings::{
-    AddressSettings, CompressionSettings, Durability, EntitlementSettings, JournalSettings,
-    LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings, Settings, SysSettings, TicketKey,
-    TicketSettings,
+    CompressionSettings, Durability, EntitlementSettings, LagPolicy, Limits, LogSettings,
+    OlderEpoch, RuleSettings, Settings, SysSettings, TicketKey, TicketSettings,
 };
 use broker::topic::Filter;
 use std::sync::Arc;
@@ -469,15 +468,12 @@ fn draw_settings(
     let mut log = LogSettings {
         name: "memory".into(),
         partitions_count: pick([1, 3, 6]),
-        first_partition: 0,
-        durability: Durability::Memory,
         epoch: EPOCH,
-        older_epochs: Vec::new(),
-        cache_bytes: 0,
         log_bytes_max: 64 << 20,
         age_max_ms: 1 << 40,
         segment_bytes: pick([400, 4_000, 64 << 10]),
         retained_bytes_max: 1 << 20,
+        ..LogSettings::default()
     };
     log.cache_bytes = u64::from(pick([1_500, 20_000, 1 << 20])) * u64::from(homes);
     let mut rule = RuleSettings {
@@ -559,14 +555,9 @@ fn settings_of(
         logs,
         rules,
         limits,
-        addresses: AddressSettings::default(),
         node_name: "sim".into(),
-        other_addresses: Vec::new(),
-        compression: None,
         allowed_origins: vec!["*".into()],
-        journal: JournalSettings::default(),
-        sys: SysSettings::default(),
-        entitlement: None,
+        ..Settings::default()
     }
 }
 

@@ -2,9 +2,7 @@
 
 use super::*;
 use crate::limits::Limits;
-use crate::settings::{
-    AddressSettings, Durability, JournalSettings, PublishSettings, SysSettings, TicketSettings,
-};
+use crate::settings::PublishSettings;
 use stdx::prng::Prng;
 
 fn log(name: &str, first_partition: u32) -> LogSettings {
@@ -12,14 +10,12 @@ fn log(name: &str, first_partition: u32) -> LogSettings {
         name: name.into(),
         partitions_count: 4,
         first_partition,
-        durability: Durability::Memory,
         epoch: 7,
-        older_epochs: Vec::new(),
         log_bytes_max: 1 << 20,
-        cache_bytes: 0,
         age_max_ms: 1_000,
         segment_bytes: 1 << 10,
         retained_bytes_max: 1 << 10,
+        ..LogSettings::default()
     }
 }
 
@@ -30,17 +26,8 @@ fn settings(rules: &[(&str, u16)]) -> Settings {
         homes_count: 2,
         logs: vec![log("a", 0), log("b", 4)],
         rules: vec![RuleSettings::default()],
-        rule_filters: FilterTrie::default(),
-        limits: Limits::default(),
-        tickets: TicketSettings::default(),
-        addresses: AddressSettings::default(),
-        entitlement: None,
         node_name: "n".into(),
-        other_addresses: Vec::new(),
-        compression: None,
-        allowed_origins: Vec::new(),
-        journal: JournalSettings::default(),
-        sys: SysSettings::default(),
+        ..Settings::default()
     };
     for (text, log) in rules {
         let number = settings.rules.len() as u16;

@@ -16,12 +16,8 @@
 mod scaling;
 
 use broker::entitlement::Judge;
-use broker::filters::FilterTrie;
 use broker::now::Now;
-use broker::settings::{
-    AddressSettings, CompressionSettings, Durability, JournalSettings, LagPolicy, Limits,
-    LogSettings, RuleSettings, Settings, SysSettings, TicketSettings,
-};
+use broker::settings::{CompressionSettings, LagPolicy, LogSettings, RuleSettings, Settings};
 use log::HeapMemory;
 use net::{Close, Conn, Event, Net, Read, Write};
 use node::mailbox::{Mailbox, Post};
@@ -485,15 +481,12 @@ fn settings(is_packed: bool) -> Settings {
         logs: vec![LogSettings {
             name: "memory".into(),
             partitions_count: 64,
-            first_partition: 0,
-            durability: Durability::Memory,
             epoch: 7,
-            older_epochs: Vec::new(),
-            cache_bytes: 0,
             log_bytes_max: 256 << 20,
             age_max_ms: 180_000,
             segment_bytes: 2 << 20,
             retained_bytes_max: 1 << 20,
+            ..LogSettings::default()
         }],
         rules: vec![RuleSettings {
             log: 0,
@@ -503,16 +496,8 @@ fn settings(is_packed: bool) -> Settings {
             when_lagging: LagPolicy::Replay,
             ..RuleSettings::default()
         }],
-        rule_filters: FilterTrie::default(),
-        limits: Limits::default(),
-        tickets: TicketSettings::default(),
-        addresses: AddressSettings::default(),
         node_name: "crore".into(),
-        other_addresses: Vec::new(),
         compression: is_packed.then_some(CompressionSettings { bytes_min: 256, level: 1 }),
-        allowed_origins: Vec::new(),
-        journal: JournalSettings::default(),
-        sys: SysSettings::default(),
-        entitlement: None,
+        ..Settings::default()
     }
 }

@@ -351,45 +351,21 @@ fn read_number(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filters::FilterTrie;
-    use crate::settings::{AddressSettings, Durability, Limits, LogSettings};
+    use crate::settings::LogSettings;
 
     fn settings(partitions: &[u32]) -> Settings {
         let mut first = 0;
         let logs = partitions.iter().map(|&partitions_count| {
             let log = LogSettings {
-                name: String::new(),
                 partitions_count,
                 first_partition: first,
                 epoch: 7,
-                log_bytes_max: 0,
-                age_max_ms: 0,
-                segment_bytes: 0,
-                retained_bytes_max: 0,
-                durability: Durability::Memory,
-                cache_bytes: 0,
-                older_epochs: Vec::new(),
+                ..LogSettings::default()
             };
             first += partitions_count;
             log
         });
-        Settings {
-            edges_count: 1,
-            homes_count: 1,
-            logs: logs.collect(),
-            rules: Vec::new(),
-            rule_filters: FilterTrie::default(),
-            tickets: crate::settings::TicketSettings::default(),
-            limits: Limits::default(),
-            addresses: AddressSettings::default(),
-            node_name: String::new(),
-            other_addresses: Vec::new(),
-            compression: None,
-            allowed_origins: Vec::new(),
-            journal: crate::settings::JournalSettings::default(),
-            sys: crate::settings::SysSettings::default(),
-            entitlement: None,
-        }
+        Settings { edges_count: 1, homes_count: 1, logs: logs.collect(), ..Settings::default() }
     }
 
     fn begin(partition: PartitionId, epoch: u64, through: u64) -> Beginning {

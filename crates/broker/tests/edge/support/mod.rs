@@ -69,11 +69,7 @@ mod users;
 mod world;
 
 use crate::transcript;
-use broker::filters::FilterTrie;
-use broker::settings::{
-    AddressSettings, Durability, JournalSettings, LagPolicy, Limits, LogSettings, RuleSettings,
-    Settings, SysSettings, TicketSettings,
-};
+use broker::settings::{LagPolicy, LogSettings, RuleSettings, Settings};
 
 /// A test's script as it stands in the source, perhaps with other settings: `check`, `check_with`.
 macro_rules! script {
@@ -143,17 +139,13 @@ pub fn settings() -> Settings {
         logs: vec![LogSettings {
             name: "memory".into(),
             partitions_count: 1,
-            first_partition: 0,
-            durability: Durability::Memory,
             epoch: 7,
-            older_epochs: Vec::new(),
-            cache_bytes: 0,
             log_bytes_max: 64 << 20,
             age_max_ms: 1 << 40,
             segment_bytes: 1 << 20,
             retained_bytes_max: 1 << 20,
+            ..LogSettings::default()
         }],
-        tickets: TicketSettings::default(),
         rules: vec![RuleSettings {
             when_lagging: LagPolicy::Replay,
             log: 0,
@@ -162,15 +154,7 @@ pub fn settings() -> Settings {
             message_bytes_max: 1 << 20,
             ..RuleSettings::default()
         }],
-        rule_filters: FilterTrie::default(),
-        limits: Limits::default(),
-        addresses: AddressSettings::default(),
-        other_addresses: Vec::new(),
         node_name: "node".into(),
-        compression: None,
-        allowed_origins: Vec::new(),
-        journal: JournalSettings::default(),
-        sys: SysSettings::default(),
-        entitlement: None,
+        ..Settings::default()
     }
 }

@@ -1,10 +1,8 @@
 //! The setup of a home's tests.
 
-use broker::filters::FilterTrie;
 use broker::now::Now;
 use broker::settings::{
-    AddressSettings, Durability, JournalSettings, LagPolicy, Limits, LogSettings, OlderEpoch,
-    RuleSettings, Settings, SysSettings, TicketSettings,
+    Durability, LagPolicy, Limits, LogSettings, OlderEpoch, RuleSettings, Settings,
 };
 use std::sync::Arc;
 
@@ -63,7 +61,6 @@ impl Setup {
             logs: vec![LogSettings {
                 name: "log".into(),
                 partitions_count: self.partitions,
-                first_partition: 0,
                 durability: match self.cache_bytes {
                     Some(_) => Durability::Disk,
                     None => Durability::Memory,
@@ -75,8 +72,8 @@ impl Setup {
                 age_max_ms: self.age_max_ms,
                 segment_bytes: self.segment_bytes,
                 retained_bytes_max: self.retained_bytes_max,
+                ..LogSettings::default()
             }],
-            tickets: TicketSettings::default(),
             rules: vec![RuleSettings {
                 when_lagging: LagPolicy::Replay,
                 log: 0,
@@ -85,16 +82,9 @@ impl Setup {
                 message_bytes_max: self.message_bytes_max,
                 ..RuleSettings::default()
             }],
-            rule_filters: FilterTrie::default(),
             limits: self.limits.clone(),
-            addresses: AddressSettings::default(),
-            other_addresses: Vec::new(),
             node_name: "test".into(),
-            compression: None,
-            allowed_origins: Vec::new(),
-            journal: JournalSettings::default(),
-            sys: SysSettings::default(),
-            entitlement: None,
+            ..Settings::default()
         })
     }
 }
