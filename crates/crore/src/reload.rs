@@ -198,8 +198,7 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    /// A node that has begun without a key has no judge, and nobody takes one before its next
-    /// start.
+    /// A node that has started without a key has no judge until its next start.
     #[test]
     fn the_first_api_key_waits_for_a_restart() {
         let mut in_force = Configuration::default();

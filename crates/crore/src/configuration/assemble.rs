@@ -232,8 +232,8 @@ fn addresses_of_clients(configuration: &Configuration) -> AddressSettings {
     }
 }
 
-/// Whether nobody is asked for a credential, and only this machine connects, not a proxy for its
-/// clients.
+/// Whether the node requires no credentials and only this machine connects, without a proxy in
+/// between.
 fn is_of_this_machine(configuration: &Configuration) -> bool {
     let mut addresses = client_addresses(configuration);
     addresses.extend(tls_settings(configuration).into_iter().flat_map(|(tls, _)| tls));
@@ -266,7 +266,7 @@ fn logs(configuration: &Configuration) -> Vec<LogSettings> {
     let mut logs = Vec::with_capacity(configuration.logs.len());
     for entry in &configuration.logs {
         let log: LogTable = entry.read();
-        // Nobody expects of a durable log that it forgets after minutes, unless it was told to.
+        // A durable log keeps messages for ever unless the configuration limits their age.
         let age_max_auto_ms = match log.durability {
             Durability::Disk => u64::MAX,
             Durability::Memory => MEMORY_AGE_MAX_MS,

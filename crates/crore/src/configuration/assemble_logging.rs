@@ -41,7 +41,7 @@ pub fn journal_of(journal: JournalSettings, levels: &Levels) -> JournalSettings 
     }
 }
 
-/// Appends what is wrong with levels of targets.
+/// Appends the faults in the levels of targets.
 pub(super) fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
     for text in configuration.read::<Logging>().levels {
         if parse_pair(&text).is_none() {

@@ -133,7 +133,8 @@ fn compare_logs(running: &Configuration, wanted: &Configuration, changes: &mut V
     }
 }
 
-/// Keys are taken whole: that some came, went or changed is told, and what they are is not.
+/// Keys are compared as a whole: the result reports added, removed and changed keys, never their
+/// values.
 fn compare_keys(running: &Configuration, wanted: &Configuration, changes: &mut Vec<Change>) {
     let tables = |all: &Configuration| [all.token_keys.clone(), all.api_keys.clone()];
     let names = ["token_key", "api_key"];

@@ -1,5 +1,5 @@
-//! Texts made from the declarations: the file `crore.toml`, the reference page, help, and what is
-//! in force.
+//! Texts made from the declarations: the file `crore.toml`, the reference page, help, and the
+//! configuration in force.
 
 use super::entries::{Configuration, Entry};
 use super::fault::Origin;

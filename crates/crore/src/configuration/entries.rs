@@ -79,7 +79,7 @@ impl Configuration {
         self.values.get(key).unwrap_or_else(|| panic!("the option {key} is not declared"))
     }
 
-    /// The value of an option that has no default, and its origin; `None` where nobody gave it.
+    /// The value of an option that has no default, and its origin; `None` if it is not set.
     pub fn given(&self, key: &str) -> Option<&(Value, Origin)> {
         self.values.get(key)
     }
@@ -204,7 +204,7 @@ fn text_of(value: &Value) -> &str {
 /// The fault of a `section.name` that nothing declares.
 pub fn unknown_key(key: &str, origin: Origin) -> Fault {
     let name = key.rsplit('.').next().unwrap_or(key);
-    // The same name in another section is nearer to what was meant than a similar one in this.
+    // The same name in another section is a better suggestion than a similar name in this one.
     let meant = OPTIONS
         .iter()
         .map(|spec| spec.key)

@@ -77,7 +77,7 @@ fn write_value(answer: &mut String, configuration: &Configuration, rule: &Entry,
     let _ = writeln!(answer, "{key} = {value} # {reason}");
 }
 
-/// How long a log keeps messages by their age; `None`: for ever.
+/// Maximum age of a log's messages; `None`: no limit.
 fn age_of(log: &Entry) -> Option<u64> {
     let LogTable { durability, age_max, .. } = log.read();
     let auto_ms = (durability == Durability::Memory).then_some(MEMORY_AGE_MAX_MS);

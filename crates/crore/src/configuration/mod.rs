@@ -2,7 +2,7 @@
 //! (`options.rs`) gives the file `crore.toml`, the documents, the environment's names and
 //! validation.
 //!
-//! Unknown keys and bad values are faults with file, line, key and what was expected; all are
+//! Unknown keys and bad values are faults with file, line, key and the expected value. All are
 //! collected, and the command ends with exit code 78.
 
 pub mod assemble;

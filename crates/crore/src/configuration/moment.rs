@@ -2,8 +2,8 @@
 //!
 //! Pure.
 
-/// Milliseconds since 1970 of `2026-01-31T12:00:00Z`, with a fraction or an offset (`+02:00`) if
-/// need be. None for what is no such text, and for what lies before 1970.
+/// Milliseconds since 1970 of `2026-01-31T12:00:00Z`, with an optional fraction or
+/// offset (`+02:00`). None for any other text, and for moments before 1970.
 pub fn parse_moment(text: &str) -> Option<u64> {
     let (date, time) = text.split_once(['T', 't'])?;
     let mut parts = date.split('-').map(digits);

@@ -152,7 +152,7 @@ fn check_listeners(configuration: &Configuration, faults: &mut Vec<Fault>) {
     }
 }
 
-/// A header of anybody would be a claim that nobody can check.
+/// A PROXY header is accepted only from listed proxies, because its claim cannot be verified.
 fn check_proxies(configuration: &Configuration, faults: &mut Vec<Fault>) {
     let (listen, tls): (Listen, Tls) = (configuration.read(), configuration.read());
     for (key, protocol) in [

@@ -176,7 +176,7 @@ impl Kind {
         }
     }
 
-    /// Whether its values are shown to nobody.
+    /// Whether its values are secret.
     pub fn is_secret(&self) -> bool {
         matches!(self, Kind::Keys | Kind::Secret | Kind::Hash)
     }
@@ -387,7 +387,7 @@ impl Value {
             Value::Text(text) => text.as_str().into(),
             Value::Texts(texts) => texts.as_slice().into(),
             Value::Moment(unix_ms) => unix_ms.div_ceil(1_000).into(),
-            // What is left is shown as strings, or as a list of them.
+            // The other kinds are shown as strings, or as a list of strings.
             other => serde_json::from_str(&other.to_string()).unwrap_or_default(),
         }
     }
@@ -428,8 +428,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// `64KiB`, `1MiB`, `512` or `512B` as bytes. Decimal units are refused: they differ by 2 to 10 %
-/// and nobody means them.
+/// `64KiB`, `1MiB`, `512` or `512B` as bytes. Decimal units are refused, because they differ by 2
+/// to 10 % and are easily confused.
 pub fn parse_size(text: &str) -> Option<u64> {
     let (number, unit) = split_unit(text)?;
     let factor = SIZE_UNITS.iter().find(|(name, _)| *name == unit)?.1;

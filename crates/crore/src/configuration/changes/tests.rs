@@ -25,7 +25,7 @@ fn check(before: &str, after: &str, expected: &[&str]) -> Configuration {
         .collect();
     assert_eq!(lines, expected);
     let merged = merge(&running, &wanted, &waiting);
-    // Read again, what waits is told again and nothing else.
+    // A second reload reports the same waiting changes and no others.
     let (_, waiting) = assemble::settings(&merged, 1).renewed(assemble::settings(&wanted, 1));
     let again = super::changes(&merged, &wanted, &waiting);
     let still: Vec<&Change> = changes.iter().filter(|change| !change.is_in_force).collect();

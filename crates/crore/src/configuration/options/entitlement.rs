@@ -71,13 +71,13 @@ options! {
     /// The issuer of the key: tokens that it signs must name this issuer (`iss`). Give it if there
     /// are keys of several issuers. Not given: any issuer.
     issuer: Option<String> = example "https://id.example.com", text(255), Reload;
-    /// For HS256, HS384, HS512: the secret, at least 32 bytes.
+    /// Secret of at least 32 bytes, for HS256, HS384 and HS512.
     secret: Option<Secret> = example "at least 32 bytes that nobody guesses", Kind::Secret, Reload;
     /// A file with the secret, without the end of the line.
     secret_file: Option<PathBuf> = example "/etc/crore/secret", text(4_096), Reload;
     /// Encoding of the secret.
     secret_encoding: String = "text", Kind::Choice(&["text", "base64", "hex"]), Reload;
-    /// For the other algorithms: the public key in PEM.
+    /// Public key in PEM, for the other algorithms.
     public_key_file: Option<PathBuf> = example "/etc/crore/issuer.pem", text(4_096), Reload;
 }
 

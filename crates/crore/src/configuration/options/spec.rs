@@ -16,7 +16,7 @@ pub struct OptionSpec {
     default: Default,
     /// The value that `crore.toml` shows if there is no default.
     pub example: &'static str,
-    /// When a change of it takes effect.
+    /// The time at which a change takes effect.
     pub apply: Apply,
     /// Its help, in sentences.
     pub help: &'static str,
@@ -77,8 +77,8 @@ impl OptionSpec {
 /// The name of a section or table, a sentence, and its options.
 pub type Declared = (&'static str, &'static str, &'static [OptionSpec]);
 
-/// A section of the file, or a table of which there may be several, as a structure: each option is a
-/// field.
+/// A section of the file, or a table of which there may be several, as a structure: each option
+/// is a field.
 pub trait Section: Sized {
     /// The declaration.
     const SECTION: Declared;

@@ -18,8 +18,8 @@ fn defaults_are_those_of_the_broker() {
     assert_eq!(options.listen, ["127.0.0.1:8800".parse().unwrap()]);
 }
 
-/// A log on disk forgets by bytes alone, unless it is told an age; rules without an age of their
-/// own follow their log.
+/// A log on disk is limited by bytes alone unless an age is set. Rules without an age of their own
+/// follow their log.
 #[test]
 fn the_age_of_a_log_depends_on_where_it_is() {
     let text = "[node]\ndata_dir = \"state\"\n[[log]]\nname = \"m\"\n[[log]]\nname = \"d\"\ndurability = \"disk\"\n\

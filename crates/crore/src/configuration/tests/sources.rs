@@ -85,7 +85,7 @@ fn variables_and_flags() {
     assert!(found.starts_with("flag --config: cannot read no-such-file.toml: "), "{found}");
 }
 
-/// A file with this text, and what is read from it as the value of `CRORE_{name}_FILE`.
+/// Writes a file with this text, and loads the configuration with it as `CRORE_{name}_FILE`.
 fn from_file(name: &str, text: &[u8]) -> Result<Configuration, Faults> {
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
