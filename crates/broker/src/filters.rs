@@ -1,4 +1,4 @@
-//! A trie of filters: which of many filters cover a topic, and which of them says most about it.
+//! A trie of filters: it finds the filters that cover a topic, and the most specific of them.
 //!
 //! Place on the path: a home asks it which edges want a topic by filter, an edge which of its
 //! sessions do, and the settings which rule governs a topic. There is never a trie of topics:
@@ -134,7 +134,7 @@ impl<T> FilterTrie<T> {
         enum Step<'a, 't, T> {
             /// A node, and what of the topic is still to be matched below it.
             Down(u32, Option<&'t str>),
-            /// A `#` whose turn comes after everything that says more.
+            /// A `#` whose turn comes after all more specific filters.
             Rest(&'a T),
         }
         let mut steps = vec![Step::Down(ROOT, Some(topic))];

@@ -457,7 +457,7 @@ impl Home {
             || edges.iter().any(|edge| !edge.consumed.is_empty())
     }
 
-    /// Ends a turn: tells every edge how many of its requests have been dealt with.
+    /// Ends a turn: posts to every edge the number of its handled requests.
     pub fn finish_turn(&mut self, out: &mut HomeOutputs) {
         for (edge, state) in (0..).zip(&mut self.interests.edges) {
             state.consumed.sort_unstable_by_key(|(lane, ..)| *lane);

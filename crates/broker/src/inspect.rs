@@ -30,7 +30,7 @@ use wire::native::Attributes;
 pub const LOOKED_AT_MAX: u32 = 4_096;
 /// Entries of one answer, at most.
 pub const ANSWER_LEN_MAX: u32 = 1_000;
-/// Records that are counted of one topic, at most; beyond that an answer says "at least".
+/// The maximum number of counted records of one topic; beyond that an answer has "at least".
 pub const COUNTED_RECORDS_MAX: u32 = 10_000;
 /// Bytes of them.
 pub const COUNTED_BYTES_MAX: u32 = 64 << 20;

@@ -76,7 +76,7 @@ pub enum Event {
         /// The number of such requests since the last entry.
         count: u64,
     },
-    /// More happened in a second than the settings want to be told.
+    /// More happened in a second than the settings permit to report.
     LeftOut {
         /// Sessions and requests.
         access: u64,
@@ -105,7 +105,7 @@ pub struct Client {
 pub enum Deed {
     /// To do something with a topic.
     Act(Action),
-    /// To be who a credential says.
+    /// To be the subject of a credential.
     Authenticate,
     /// To continue under an entitlement that has ended.
     GoOn,

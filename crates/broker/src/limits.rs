@@ -67,7 +67,7 @@ pub enum Apply {
 }
 
 impl Apply {
-    /// The word for documents.
+    /// The unit's name in documents.
     pub fn word(self) -> &'static str {
         match self {
             Apply::Reload => "reload",

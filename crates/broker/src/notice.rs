@@ -3,7 +3,7 @@
 //! An edge makes a [`Notice`] with all facts that an encoder needs; the session's protocol turns it
 //! into bytes (`session::encode`). Invariant: nothing here knows an edge or a session.
 
-/// A granted subscription: what its home says goes to the client as it is.
+/// A granted subscription: the home's grant goes to the client unchanged.
 pub(crate) use crate::mail::Grant;
 use crate::mail::{Appended, Gap, HistoryPage, PartitionId, PublishRefusal, Start};
 use crate::position::Position;
@@ -26,7 +26,7 @@ pub(crate) enum Notice<'a> {
     FiltersStarted { partition: PartitionId, through: u64 },
     /// A subscription is refused.
     Refused { client: u32, refusal: Refusal },
-    /// A command was not carried out; without a message, the text of the code says why.
+    /// A command was not carried out; without a message, the text of the code is the reason.
     Failed { reference: Reference, refusal: Refusal, message: Option<&'a str> },
     /// Messages are missing: of a topic, or of a filter in one partition.
     Gap { client: u32, epoch: u64, partition: Option<PartitionId>, gap: Gap, found: Found },
@@ -151,7 +151,7 @@ impl Wish {
 pub(crate) struct Beginning {
     pub partition: PartitionId,
     pub epoch: u64,
-    /// Everything up to here is settled, or told as a gap.
+    /// The offset up to which everything is settled, or reported as a gap.
     pub through: u64,
     pub is_replaying: bool,
     /// It came with a position here.

@@ -1,4 +1,4 @@
-//! The time, as a shell tells it.
+//! The time, from the shell.
 
 use stdx::handing::Hand;
 

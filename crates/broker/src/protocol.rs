@@ -26,7 +26,7 @@ pub(crate) enum Protocol {
     Line,
 }
 
-/// The word for a protocol in logs, on `$sys` and in operators' answers.
+/// The name of a protocol in logs, on `$sys` and in operators' answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
     /// HTTP requests, long polls among them.
@@ -44,7 +44,7 @@ impl Transport {
     pub const ALL: [Transport; 4] =
         [Transport::Http, Transport::Events, Transport::Native, Transport::Echo];
 
-    /// The transport in one word.
+    /// The name of the transport.
     pub fn word(self) -> &'static str {
         match self {
             Transport::Http => "http",
@@ -54,7 +54,7 @@ impl Transport {
         }
     }
 
-    /// The transport of this word.
+    /// The transport of this name.
     pub fn of(word: &str) -> Option<Transport> {
         Transport::ALL.into_iter().find(|transport| transport.word() == word)
     }
@@ -82,7 +82,7 @@ pub(crate) struct Facts {
     /// All connections of a filter receive the same bytes of a message, so that one frame serves
     /// them.
     pub shares_frames: bool,
-    /// The word for it.
+    /// Its name.
     pub transport: Transport,
 }
 
@@ -149,50 +149,49 @@ pub(crate) mod flag {
     pub const CLOSING: u32 = 1 << 4;
     /// Do not read: an answer is due first, or a home has no room for requests.
     pub const PAUSED: u32 = 1 << 5;
-    /// The network has bytes that we have not asked for.
+    /// The network has bytes that the edge has not read.
     pub const UNREAD: u32 = 1 << 6;
     /// A subscription waits for the outbox to drain before it reads its next page.
     pub const LAGGING: u32 = 1 << 7;
-    /// A ping is on its way.
+    /// A ping is under way.
     pub const PINGED: u32 = 1 << 8;
     /// The peer has ended its direction.
     pub const ENDED: u32 = 1 << 9;
     /// HTTP: the request's head has not arrived in full since the connection began.
     pub const STARTING: u32 = 1 << 10;
-    /// In the list of those that go on with kept input next turn.
+    /// In the list of those that continue with buffered input next turn.
     pub const RESUMED: u32 = 1 << 11;
     /// The stream carries one raw topic (`id:` is a position); otherwise an envelope and a
     /// composite cursor.
     pub const RAW: u32 = 1 << 12;
     /// Paused because its own outbox is too long.
     pub const CHOKED: u32 = 1 << 13;
-    /// So many subscriptions that they are found by an index.
+    /// The connection has many subscriptions, which an index finds.
     pub const LARGE: u32 = 1 << 14;
     /// Some subscription to filters is read from the log in some partition.
     pub const CATCHING_UP: u32 = 1 << 15;
-    /// A unit of its input has been dealt with since it last went on.
+    /// A unit of its input was handled since it last continued.
     pub const SERVED: u32 = 1 << 16;
-    /// It could not be told how far its filters are settled; to be done when all that waits has
-    /// been written.
+    /// Its outbox had no room for positions of its filters; they follow when it has drained.
     pub const OWED: u32 = 1 << 17;
     /// Four bits: the window of a client that takes compressed messages (`Slot::window_bits`).
     pub const WINDOW_SHIFT: u32 = 18;
-    /// Paused until it is known what a credential entitles to.
+    /// Paused until the decision on a credential.
     pub const ASKED: u32 = 1 << 22;
-    /// It has been told that its token expires.
+    /// The client has the notice that its token expires.
     pub const WARNED: u32 = 1 << 23;
-    /// It counts for the user of its token (`edge::flow::users`).
+    /// The connection counts for the user of its token (`edge::flow::users`).
     pub const COUNTED: u32 = 1 << 24;
-    /// It has been told to go: it is answered, and subscribes to nothing more.
+    /// The client has the notice to leave: it gets answers, and no new subscriptions.
     pub const AWAY: u32 = 1 << 25;
-    /// Not read any more: it closes when what it has asked for is answered.
+    /// Not read any more: the connection closes when its requests are answered.
     pub const HELD: u32 = 1 << 26;
-    /// It has sent something that is not complete (`edge::connections::buffered`).
+    /// Its input is unfinished (`edge::connections::buffered`).
     pub const KEEPS: u32 = 1 << 27;
-    /// It ends because it did not take what it was sent (`edge::flow::slow`).
+    /// The connection ends because its client was too slow (`edge::flow::slow`).
     pub const ENDING: u32 = 1 << 28;
-    /// It has published with a producer's id (`edge::connections::producers`).
+    /// The connection has published with a producer's id (`edge::connections::producers`).
     pub const PRODUCES: u32 = 1 << 29;
-    /// It came by TLS, which this node ends itself.
+    /// The connection uses TLS, which this node ends itself.
     pub const ENCRYPTED: u32 = 1 << 30;
 }

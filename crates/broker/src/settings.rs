@@ -32,7 +32,7 @@ pub struct Settings {
     pub tickets: TicketSettings,
     /// Sources of clients' addresses.
     pub addresses: AddressSettings,
-    /// The node's name, as told to clients.
+    /// The node's name, which clients see.
     pub node_name: String,
     /// Addresses of other nodes (`ws://`, `wss://`), for clients that a drain sends there.
     pub other_addresses: Vec<String>,
@@ -84,7 +84,7 @@ pub struct SysSettings {
     pub is_open: bool,
 }
 
-/// Clients are asked who they are.
+/// Access control: clients present credentials.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Hand)]
 pub struct EntitlementSettings {
     /// The permissions of clients without a credential. None by default.
@@ -99,7 +99,7 @@ pub struct EntitlementSettings {
 /// addresses.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Hand)]
 pub struct AddressSettings {
-    /// Peers whose requests tell whose they are.
+    /// Trusted proxies: peers whose requests name their client.
     pub trusted_proxies: Networks,
     /// The field in which they do.
     pub field: ForwardedField,

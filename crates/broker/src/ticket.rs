@@ -156,7 +156,7 @@ impl Ticket {
         identity::decode(&self.identity)
     }
 
-    /// Says who the client is.
+    /// Sets the identity of the client.
     pub fn set_entitlement(&mut self, entitlement: &Entitlement) {
         self.identity = identity::encode(entitlement);
     }

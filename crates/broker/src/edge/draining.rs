@@ -16,7 +16,7 @@ pub(crate) struct Drain {
 
 #[derive(Clone, Copy, Hand)]
 enum Step {
-    /// The connections before this index have been told.
+    /// The connections before this index have been notified.
     Telling(u32),
     /// Clients close by themselves until then.
     Waiting { until_ms: u64 },
@@ -68,12 +68,12 @@ const EDGES_APART: u32 = 0x6a09_e667;
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 impl Drain {
-    /// A drain that tells clients to return within this time.
+    /// A drain that asks clients to return within this time.
     pub fn new(window_ms: u64) -> Drain {
         Drain { window_ms: window_ms.min(DAY_MS), step: Step::Telling(0) }
     }
 
-    /// Whether clients that have been told to go may finish first.
+    /// Whether notified clients may finish first.
     pub fn lets_finish(&self) -> bool {
         self.window_ms > 0 && matches!(self.step, Step::Telling(_) | Step::Waiting { .. })
     }

@@ -13,7 +13,7 @@ use wire::native::CloseCode;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct End(u8);
 
-/// Ends without a close frame: the side that caused them, and the word for it.
+/// Ends without a close frame: the side that caused them, and the cause.
 const WITHOUT_CODE: [(&str, &str); 7] = [
     ("client", "lost"),
     ("client", "vanished"),
@@ -51,7 +51,7 @@ impl End {
     pub const SLOW: End = End(4);
     /// Unfinished frames and requests of all connections were too much.
     pub const UNFINISHED_INPUT: End = End(5);
-    /// The node had a reason to end it and no way to say it.
+    /// The node had a reason to end it and could not send it.
     pub const CUT: End = End(6);
 
     /// The place of the cause among all.

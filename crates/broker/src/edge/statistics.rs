@@ -35,7 +35,7 @@ pub struct EdgeStatistics {
     /// begins a session, including TLS. In whole milliseconds.
     #[metric("crore_handshake_seconds")]
     pub handshakes: Histogram,
-    /// Errors told to clients, by code.
+    /// Error frames and answers, by code.
     pub errors: ErrorCounts,
     /// Current subscriptions.
     #[metric("crore_subscriptions")]

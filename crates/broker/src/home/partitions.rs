@@ -65,7 +65,7 @@ pub(super) struct Share {
     pub disk: Option<Box<Staging>>,
 }
 
-/// Milliseconds that have passed since the home was first told the time, by the monotonic clock.
+/// Milliseconds since the home first got the time, by the monotonic clock.
 #[derive(Debug, Default, Hand)]
 pub(super) struct Steady {
     pub ms: u64,

@@ -36,7 +36,7 @@ pub(super) struct Placed {
     pub record: Slice,
 }
 
-/// A publication that nothing speaks against but room.
+/// A publication that passed all checks but the one for room.
 pub(super) struct Checked<'a> {
     pub local: u32,
     pub flags: Flags,

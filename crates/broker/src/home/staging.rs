@@ -29,9 +29,9 @@ const AREA_BYTES: usize = 64 << 10;
 /// Publications of this home that wait for one log on disk.
 #[derive(Debug, Hand)]
 pub(super) struct Staging {
-    /// Rises with every refusal; what the log thread says of earlier ones is old news.
+    /// Rises with every refusal; the log thread's answers to earlier ones are ignored.
     generation: u32,
-    /// The log takes appends, as far as the log thread has said.
+    /// The log takes appends, by the log thread's last report.
     pub is_available: bool,
     /// The time in which it has got nothing done although it was asked.
     pub silence: Silence,

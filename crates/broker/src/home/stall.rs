@@ -63,7 +63,7 @@ impl Home {
         disk.is_some_and(|disk| disk.silence.is_stall())
     }
 
-    /// The log thread has said something: what it was asked gets done.
+    /// Notes an answer of the log thread: its requests make progress.
     pub(super) fn heard_of(&mut self, share: usize, turn: &mut Turn<'_>) {
         let disk = self.shares.get_mut(share).and_then(|share| share.disk.as_mut());
         let Some(disk) = disk else {

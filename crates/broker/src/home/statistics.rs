@@ -66,7 +66,7 @@ pub struct HomeStatistics {
     /// Idle topics removed from memory; their positions stay comparable.
     #[metric("crore_topics_forgotten_total")]
     pub forgotten: u64,
-    /// Gaps told to subscriptions.
+    /// Gaps reported to subscriptions.
     pub gaps: u64,
     /// Times that a stream between a partition and an I/O thread lost records to eviction.
     #[metric("crore_stream_gaps_total")]

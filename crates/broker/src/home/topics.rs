@@ -60,7 +60,7 @@ pub(super) mod interest {
     pub const EXACT: u8 = 1;
     /// A filter of the edge covers the topic.
     pub const BY_FILTER: u8 = 1 << 1;
-    /// The edge has been told the name since it last added a filter.
+    /// The edge has learned the name since it last added a filter.
     pub const ANNOUNCED: u8 = 1 << 2;
     /// The edge has seen the index, by grant or announcement, and must hear when it is released.
     pub const SEEN: u8 = 1 << 3;

@@ -62,7 +62,7 @@ fn rules_keep_their_numbers() {
     assert_eq!(&*running.rule_of(3, || b"y").filter, "y");
     assert_eq!(&*running.rule_of(3, || b"z").filter, "");
 
-    // It comes back with its number, and what it says now.
+    // The rule comes back with its number, and its new content.
     let mut wanted = settings(&[("x/#", 0)]);
     wanted.rules[1].publishing = Some(Box::new(PublishSettings::default()));
     let (again, _) = renewed.renewed(wanted);
@@ -82,7 +82,7 @@ fn what_would_move_topics_waits() {
         (&[("x/#", 1)], &[("x/#", 1), ("x/y", 0)], &[("x/y", MovesTopics)]),
         (&[("x/#", 1), ("x/y", 1)], &[("x/#", 1)], &[]),
         (&[("x/#", 1), ("x/y", 0)], &[("x/#", 1)], &[("x/y", KeepsTopics)]),
-        // The topics of `x/+` but for those of `x/y`, which says more.
+        // The topics of `x/+` but for those of `x/y`, which is more specific.
         (&[("x/y", 1)], &[("x/y", 1), ("x/+", 0)], &[]),
         (&[("+/y", 1)], &[("+/y", 1), ("x/+", 0)], &[("x/+", MovesTopics)]),
         // New rules take over from removed ones.

@@ -48,7 +48,7 @@ fn is_json_type(view: &RecordView<'_>) -> bool {
         || suffix.is_some_and(|at| name[at..].eq_ignore_ascii_case(b"+json"))
 }
 
-/// A publisher says of a payload what it likes.
+/// Whether a payload is JSON: the publisher's media type may be wrong.
 fn is_json(payload: &[u8]) -> bool {
     serde_json::from_slice::<serde::de::IgnoredAny>(payload).is_ok()
         && std::str::from_utf8(payload).is_ok()
@@ -133,7 +133,7 @@ pub(crate) fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }
 
-/// The end of an object that tells what a policy left out.
+/// The end of an object about messages that a policy left out.
 pub(crate) fn append_left_out(data: &mut Vec<u8>, left_out: &LeftOut) {
     let LeftOut { from, through, .. } = left_out;
     let reason = match left_out.reason {

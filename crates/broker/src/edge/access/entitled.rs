@@ -75,8 +75,8 @@ impl Entitlements {
         self.by_digest.find(hash_of(words), is_it).copied()
     }
 
-    /// Enters what a decision says, and holds it for the caller. None if there is no room for its
-    /// subject.
+    /// Enters the entitlement of a decision, and holds it for the caller. None if there is no room
+    /// for its subject.
     pub fn enter(&mut self, entitlement: &Entitlement) -> Option<u32> {
         if let Some(at) = self.find(entitlement.digest) {
             if self.is_equal(at, entitlement) {

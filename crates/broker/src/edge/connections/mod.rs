@@ -2,7 +2,7 @@
 //! work is due.
 //!
 //! Owner of everything that is found by a connection's index. It knows nothing of subscriptions,
-//! homes or credentials: it tells which connection is due for what, and the flows act.
+//! homes or credentials: it returns the due action of a connection, and the flows act.
 
 pub(crate) mod buffered;
 mod due;

@@ -63,7 +63,7 @@ impl Peers {
         known(&self.clients, index)
     }
 
-    /// The client of a request; none where no proxy can speak for another.
+    /// The client of a request; none without trusted proxies.
     pub fn client_of(
         &self,
         index: ConnIndex,

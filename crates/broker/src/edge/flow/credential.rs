@@ -25,7 +25,7 @@ impl Edge {
         matches!(self.credential(index), Some(Credential::Decided { .. }))
     }
 
-    /// Entitles the connection as the request says.
+    /// Entitles the connection by the credential of the request.
     pub(crate) fn entitle_request(&mut self, index: ConnIndex, request: &Request<'_>) -> Entry {
         let decided = if self.is_decided(index) { self.take_state(index) } else { None };
         // Preflights carry no credentials (Fetch, section 3.2.5), and do nothing.
@@ -135,7 +135,7 @@ impl Edge {
         })
     }
 
-    /// Finds out who a session is. True if HELLO can be answered now; otherwise it waits, or has
+    /// Authenticates a session. True if HELLO can be answered now; otherwise it waits, or has
     /// been refused.
     pub(crate) fn identify(&mut self, index: ConnIndex, hello: &Hello<'_>, frame: &[u8]) -> bool {
         if self.settings.entitlement.is_none() {

@@ -34,7 +34,7 @@ impl Edge {
         self.drain.is_some()
     }
 
-    /// Whether clients that have been told to go may finish first.
+    /// Whether notified clients may finish first.
     pub(crate) fn lets_finish(&self) -> bool {
         self.drain.is_some_and(|drain| drain.lets_finish())
     }

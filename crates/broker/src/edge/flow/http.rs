@@ -281,7 +281,7 @@ impl Edge {
                 let mut head = Vec::new();
                 refusal.encode(&mut head);
                 self.tell_answer(index, refusal.status(), head.len());
-                // It says `Connection: close`.
+                // The answer has `Connection: close`.
                 self.send_answer(index, answer, head);
                 self.finish_answer(index, false);
                 Vec::new()

@@ -18,7 +18,8 @@ use stdx::key::Key;
 use wire::http::HeadScan;
 
 impl Edge {
-    /// Whether the reactor should read from the connection now. If not, `out.readable` says when.
+    /// Whether the reactor should read from the connection now. If not, it waits for
+    /// `out.readable`.
     pub fn wants_read(&mut self, key: Key) -> bool {
         self.connections.wants_read(key)
     }

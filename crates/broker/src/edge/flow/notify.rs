@@ -99,7 +99,7 @@ impl Edge {
         }
     }
 
-    /// An answer settles nothing, so that making room for it takes nothing back that it says.
+    /// An answer settles nothing, so making room for it does not change it.
     #[inline]
     fn queue_answer(&mut self, index: ConnIndex, encoded: &Encoded, body: &[u8]) {
         let prefix = self.session(index).prefix(encoded, body.len());
@@ -282,7 +282,7 @@ impl Edge {
         self.notify_of(index, subscription, &notice);
     }
 
-    /// A subscription did not keep up, and ends as its policy says, after this call.
+    /// Notifies the client that a subscription did not keep up; its policy ends it after this call.
     pub(crate) fn tell_disconnected(&mut self, subscription: SubIndex) {
         let index = self.subscriptions[subscription].connection;
         let client = self.subscriptions[subscription].client;

@@ -21,7 +21,7 @@ impl Edge {
         self.tell_filter_left_out(subscription, partition, left_out);
     }
 
-    /// A page says that it has left out what lies between.
+    /// Counts and reports the records that a page has left out.
     pub(crate) fn leave_out(&mut self, subscription: SubIndex, from: u64, through: u64) {
         let reason = self.count_left_out(subscription);
         let left_out = LeftOut { from, through, reason };

@@ -48,7 +48,7 @@ impl Edge {
         self.mark_dirty(index);
     }
 
-    /// The turn is over: answers if there is something to say.
+    /// Answers the poll if it has messages or is over; the turn has ended.
     pub(crate) fn poll_settled(&mut self, index: ConnIndex) {
         let Some(State::Poll(poll)) = self.state(index) else {
             return;
@@ -80,7 +80,7 @@ impl Edge {
         }
     }
 
-    /// Gives the home the time to say what there is.
+    /// Gives the home time to answer.
     fn extend_poll(&mut self, index: ConnIndex) {
         let deadline_ms = self.now.monotonic_ms + HOME_PATIENCE_MS;
         if let Some(State::Poll(poll)) = self.state(index) {

@@ -1,4 +1,4 @@
-//! Positions are asked of homes once a second, and told to filters in steps.
+//! Positions: the edge asks homes once a second, and sends them to filters in steps.
 
 use crate::edge::Edge;
 use crate::edge::outbox::{FrameNumber, Origin};
@@ -31,7 +31,7 @@ impl Step {
 }
 
 impl Edge {
-    /// Begins a round with what the homes have said, and asks them again. Call it once a second.
+    /// Begins a round with the homes' answers, and asks them again. Call it once a second.
     pub(crate) fn ask_for_positions(&mut self) {
         if !self.subscriptions.has_filters() {
             return;
@@ -150,7 +150,7 @@ impl Edge {
             step.bytes += len;
             return self.push_place(index, place);
         }
-        // Before the cursors are asked for: making room for what tells them may take them back.
+        // Before the cursors are read: making room for the frame may move them back.
         let bytes_max = self.session(index).positions_bytes_max(telling.len());
         self.reserve(bytes_max);
         let settled: Vec<(PartitionId, u64)> = telling

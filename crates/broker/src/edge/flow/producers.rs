@@ -4,7 +4,7 @@ use crate::edge::Edge;
 use crate::ids::ConnIndex;
 
 impl Edge {
-    /// The connection is served from now on. Until then its stamp says when it was accepted.
+    /// Stamps a connection that is served from now on. Until then it has the stamp of its accept.
     pub(crate) fn count_handshake(&mut self, index: ConnIndex) {
         let took_ms = self.connections.session_age_ms(index, self.now);
         self.statistics.handshakes.record(u64::from(took_ms) * 1_000);

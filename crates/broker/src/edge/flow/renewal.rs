@@ -13,7 +13,7 @@
 //! anything ends ([`Edge::ask_for_user_again`]): a refusal leaves all as it was.
 //!
 //! While a renewal is under way no subscription can begin, and an index of a topic stays while a
-//! subscription has it, so that the names that the homes have said hold at the end.
+//! subscription has it, so that the homes' names hold at the end.
 
 use crate::edge::access::renewals::{Asked, Renewal};
 use crate::edge::tickets::names_in;
@@ -148,7 +148,7 @@ impl Edge {
         }
     }
 
-    /// A home has said names for a renewal.
+    /// Takes a home's answer with names for a renewal.
     pub(crate) fn described_for_renewal(
         &mut self,
         home: HomeId,

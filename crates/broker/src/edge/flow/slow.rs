@@ -36,7 +36,7 @@ impl Edge {
         self.statistics.slow_closed += 1;
         self.statistics.slow_closed_for_all += u64::from(excess == Excess::Shared);
         let is_websocket = slot.facts().is_websocket;
-        // One that closes already has said why.
+        // A connection that closes already has sent its reason.
         if is_websocket && !slot.is(flag::CLOSING) {
             self.note_end(index, End::of_node(code_of(excess).number()));
             self.connections.end_slow(index, excess);

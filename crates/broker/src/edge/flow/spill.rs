@@ -146,7 +146,7 @@ impl Edge {
         !drop && offset <= lag_from
     }
 
-    /// A message for all filters that cover its topic is dropped: who was open for it lags.
+    /// Drops a message for all filters that cover its topic: filters that were open for it lag.
     fn drop_shared(&mut self, spill: &mut Spill, partition: PartitionId, after: u64, serial: u64) {
         let before = spill.dropped.insert(partition, serial).unwrap_or(0);
         let slot = &self.connections.slots[spill.index];

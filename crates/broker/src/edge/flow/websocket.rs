@@ -140,7 +140,8 @@ impl Edge {
     /// Asks the peer for a sign of life.
     pub(crate) fn send_ping(&mut self, index: ConnIndex) {
         if self.connections.slots[index].facts().is_session {
-            // A frame that scripts see, so that a page can tell a dead server from a quiet one.
+            // A frame that scripts see, so that a page can distinguish a dead server from a quiet
+            // one.
             let token = u64::from(self.now_s());
             self.notify(index, &Notice::Ping { token });
         } else {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
-/// Credit by subscription; who limits nothing is not here.
+/// Credit by subscription; those without a limit are absent.
 #[derive(Default, Hand)]
 pub(super) struct Credits {
     messages: BTreeMap<SubIndex, u32>,

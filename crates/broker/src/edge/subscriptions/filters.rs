@@ -248,7 +248,7 @@ impl Subscriptions {
         is_unused.then(|| self.filters.remove(at)).flatten().map(Unused::Filter)
     }
 
-    /// Whether there are filters, and so positions to be told.
+    /// Whether the edge has filters, and so positions to send.
     pub fn has_filters(&self) -> bool {
         !self.filters.entries.is_empty()
     }

@@ -177,7 +177,7 @@ impl Subscriptions {
         })
     }
 
-    /// Takes in what the home has said of a topic, even if its subscription has gone.
+    /// Takes the home's grant of a topic, even if its subscription has gone.
     pub fn note_grant(&mut self, home: HomeId, grant: &Grant) {
         let topic = self.topics[usize::from(home)].at(TopicIndex(grant.index));
         topic.generation = grant.generation;

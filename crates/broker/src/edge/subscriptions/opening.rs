@@ -61,7 +61,7 @@ impl Opening {
     fn take(&mut self, asked: (SubIndex, HomeId), starts: Vec<FilterStart>) {
         self.waiting.retain(|other| *other != asked);
         for start in starts {
-            // Of several filters the last one says where the stream carries them all.
+            // Of several filters the stream carries all from the last start on.
             let before = self.partitions.remove(&start.partition);
             let granted = Granted {
                 epoch: start.epoch,

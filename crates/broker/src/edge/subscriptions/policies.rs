@@ -8,7 +8,7 @@
 //! written. So a subscription that conflates and resumes from a position gets all since then.
 //!
 //! A subscription to a filter lags, recovers and leaves out by partition. All filters of an event
-//! stream are one here: what they say alike holds, else everything is replayed.
+//! stream are one here: an equal policy holds, else everything is replayed.
 //!
 //! Invariants: a subscription of another policy than replay that recovers is in [`Recovering`]; of
 //! the others none is, and an idle subscription never. Messages are left out from an offset that

@@ -107,7 +107,7 @@ impl Positions {
 }
 
 impl Subscriptions {
-    /// Begins a round with what the homes have said, if none is under way.
+    /// Begins a round with the homes' answers, if none is under way.
     pub fn begin_round(&mut self, now_s: u32, settings: &Settings) {
         if self.positions.round.is_none() {
             self.positions.begin_round(now_s, settings);
@@ -136,7 +136,7 @@ impl Subscriptions {
         has_work.then_some(positions.next_ms)
     }
 
-    /// Whether a step of telling is due; the next one is [`STEP_MS`] later.
+    /// Whether a step is due; the next one is [`STEP_MS`] later.
     #[inline]
     pub fn begin_step(&mut self, now_ms: u64) -> bool {
         let is_due = self.next_step_ms().is_some_and(|at| at <= now_ms);

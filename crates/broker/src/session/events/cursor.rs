@@ -161,7 +161,7 @@ impl StreamCursor {
         }
     }
 
-    /// Whether this is a filter of which the client's cursor says nothing.
+    /// Whether this is a filter that the client's cursor does not cover.
     pub fn is_absent(&self, number: usize) -> bool {
         self.topics.get(number) == Some(&Place::Absent)
     }

@@ -255,7 +255,7 @@ pub(in crate::session) fn id_line(stream: &Stream<'_>, settles: Settles) -> Stri
     }
 }
 
-/// The composite cursor, once it can be told for every topic.
+/// The composite cursor, once every topic has a position.
 fn cursor_text(stream: &Stream<'_>) -> Option<String> {
     stream.events.as_deref().and_then(|events| events.cursor.text())
 }

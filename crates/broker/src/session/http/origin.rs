@@ -13,7 +13,7 @@ pub(crate) enum Origin<'r> {
     None,
     /// The page may make requests; the answer names it.
     Allowed(&'r str),
-    /// The page may not. `None`: the request says several things.
+    /// A page without permission. `None`: the request has several origins.
     Refused(Option<&'r str>),
 }
 

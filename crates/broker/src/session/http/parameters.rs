@@ -1,4 +1,4 @@
-//! Query parameters: which of them a request may have, and what they say.
+//! Query parameters: those that a request may have, and their values.
 //!
 //! Invariant: a parameter that the request's route does not know, or that comes twice, is refused
 //! by its name. Otherwise a typing error would be a silent default.

@@ -28,7 +28,7 @@ pub(crate) enum Intent {
         retain: bool,
         once: Once,
     },
-    /// The JSON envelope, and what the headers say of all its messages.
+    /// The JSON envelope, and the headers' terms of all its messages.
     Envelope(Once),
 }
 

@@ -60,7 +60,7 @@ pub(in crate::session) fn notice(notice: &Notice<'_>, out: &mut Vec<u8>) -> Enco
         Notice::Renewed { request, expires_ms } => {
             ServerFrame::Renewed(Renewed { request, expires_ms })
         }
-        // SUBSCRIBED has said it.
+        // SUBSCRIBED has reported it.
         Notice::Started { .. } | Notice::RetainedSent { .. } | Notice::FiltersStarted { .. } => {
             return Encoded::ANSWER;
         }
