@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_is_permitted_and_nothing_else() {
+    fn only_named_topics_are_permitted() {
         for (filter, wanted) in [
             ("a", "a"),
             ("a/#", "a"),

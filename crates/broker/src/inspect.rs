@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn which_topics_are_wanted() {
+    fn selections_of_topics() {
         let wants = |prefix: &str, filter: &str, name| {
             let (prefix, filter) = (prefix.into(), filter.into());
             TopicsWanted { prefix, filter }.wants(name)

@@ -93,7 +93,7 @@ mod tests {
     use crate::topic::TopicName;
 
     #[test]
-    fn what_is_reserved() {
+    fn reserved_names() {
         for name in ["$sys", "$sys/", "$sys/a", "$sys/#", "$sys/+/b"] {
             assert!(is_reserved(name), "{name}");
         }

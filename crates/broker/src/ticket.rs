@@ -436,7 +436,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_decodes_encodes_to_the_same(bytes in proptest::collection::vec(0u8..6, 0..60)) {
+        fn decoded_bytes_encode_to_the_same(bytes in proptest::collection::vec(0u8..6, 0..60)) {
             if let Some(ticket) = Ticket::decode(&bytes) {
                 let mut again = Vec::new();
                 ticket.encode(&mut again);

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_is_counted_once() {
+    fn omitted_entries_are_counted_once() {
         let mut allowance = Allowance::default();
         assert_eq!(allowance.renew(2), 0);
         let taken = [(); 5].map(|()| allowance.take());

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_costs_nothing() {
+    fn a_refusal_costs_nothing() {
         let mut rates = Rates::new(Seed(1, 2));
         assert_eq!(taken(&mut rates, 0, "a", 4, 100), 4);
         assert_eq!(taken(&mut rates, 249, "a", 4, 100), 0);

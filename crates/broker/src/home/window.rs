@@ -226,7 +226,7 @@ mod tests {
 
     /// A higher number before a lower one belongs to an ended producer of the same name.
     #[test]
-    fn one_that_began_anew() {
+    fn a_producer_that_began_anew() {
         let mut window = window(5, 100);
         take(&mut window, b"a", 1..3);
         take(&mut window, b"a", 7..9);

@@ -72,7 +72,7 @@ fn rules_keep_their_numbers() {
 }
 
 #[test]
-fn what_would_move_topics_waits() {
+fn rules_that_would_move_topics_wait() {
     use Wait::*;
     for (before, after, expected) in [
         (&[("x", 0)][..], &[("x", 1)][..], &[("x", Log)][..]),
@@ -122,7 +122,7 @@ fn logs_are_found_by_name_and_stay() {
 }
 
 #[test]
-fn what_is_made_once_stays() {
+fn fixed_settings_stay() {
     let running = settings(&[]);
     let mut wanted = settings(&[]);
     wanted.edges_count = 9;

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_longer_is_none() {
+    fn cut_and_extended_identities_are_refused() {
         let bytes = encode(&entitlement());
         for len in 0..bytes.len() {
             assert_eq!(decode(&bytes[..len]), None, "{len}");
@@ -199,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_decodes_encodes_to_the_same(tail in proptest::collection::vec(0u8..4, 0..60)) {
+        fn decoded_bytes_encode_to_the_same(tail in proptest::collection::vec(0u8..4, 0..60)) {
             let bytes = [&[VERSION][..], &[3; 16], &tail].concat();
             if let Some(entitlement) = decode(&bytes) {
                 prop_assert_eq!(encode(&entitlement), bytes);

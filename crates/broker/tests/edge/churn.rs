@@ -24,7 +24,7 @@ fn a_frame_of_many_items_waits_for_room() {
 
 /// The rest of a frame goes with its connection.
 #[test]
-fn what_is_left_of_a_frame_goes_with_its_connection() {
+fn the_rest_of_a_frame_goes_with_its_connection() {
     script! { |settings| settings.limits.requests_inflight_max = 2, "
         a: session
         homes stop

@@ -141,7 +141,7 @@ fn pages() {
 }
 
 #[test]
-fn what_clients_send() {
+fn compressed_input() {
     script! { on, "
         a: connect packed-native
             a: 101 crore.v1 [sec-websocket-extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover]

@@ -15,7 +15,7 @@ fn with_tickets(settings: &mut Settings) {
 
 /// Requests before and after GO_AWAY are answered; subscriptions and deliveries end.
 #[test]
-fn told_to_go_and_still_answered() {
+fn requests_are_answered_after_go_away() {
     script! { with_tickets, "
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
@@ -37,7 +37,7 @@ fn told_to_go_and_still_answered() {
 /// The patience is over, and a home has not answered yet: the answer comes before the close, what
 /// was sent later is not read.
 #[test]
-fn what_was_accepted_is_acknowledged() {
+fn accepted_publications_are_acknowledged() {
     script! { |_| {}, "
         a, b: session
         drain 10000
@@ -57,7 +57,7 @@ fn what_was_accepted_is_acknowledged() {
 
 /// Publications that wait for a slow disk are acknowledged, too.
 #[test]
-fn what_is_on_its_way_to_a_disk_is_acknowledged() {
+fn publications_under_way_to_a_disk_are_acknowledged() {
     script! { |settings| settings.logs[0].durability = Durability::Disk, "
         a: session; publish 1 news hi
         drain 10000 => a: go-away 3001 return after 0 ms
@@ -70,7 +70,7 @@ fn what_is_on_its_way_to_a_disk_is_acknowledged() {
 
 /// A client that does not read gets no ticket. After the patience it gets GO_AWAY without one.
 #[test]
-fn one_that_does_not_read() {
+fn a_client_that_does_not_read() {
     script! { with_tickets, "
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0

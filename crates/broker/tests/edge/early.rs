@@ -35,7 +35,7 @@ fn early_frames_obey_the_rules_of_all_frames() {
 }
 
 #[test]
-fn what_is_not_base64url_is_refused_with_the_handshake() {
+fn malformed_base64url_is_refused_with_the_handshake() {
     for name in ["crore.frame.!", "crore.frame.abc=", "crore.frame.+/+/", "crore.frame.ab"] {
         check(&format!(
             "

@@ -86,7 +86,7 @@ fn anonymous_clients() {
 
 /// The credential of HELLO wins over that of the upgrade.
 #[test]
-fn where_a_credential_comes_from() {
+fn sources_of_a_credential() {
     script! { with_tokens, "
         a: connect ws token anna.s:a => a: 101 crore.v1
         a: hello 0 => a: welcome ping 60s

@@ -163,7 +163,7 @@ fn revoked() {
 /// After a change of keys or revocations a credential is authenticated again, even if other
 /// connections hold it: its key may be gone.
 #[test]
-fn what_has_been_shown_is_judged_anew() {
+fn known_credentials_are_authenticated_again() {
     script! { with_tokens, "
         a: session token anna.all.j:7
         revoke 8

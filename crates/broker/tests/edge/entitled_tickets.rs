@@ -53,7 +53,7 @@ fn a_ticket_is_of_its_issuer() {
 
 /// It opens no door for longer than the token does, and none when that is revoked.
 #[test]
-fn what_ends_a_token_ends_its_tickets() {
+fn the_end_of_a_token_ends_its_tickets() {
     script! { with_tokens, "
         a: session token anna.all.j:7.x:50; subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 1050000 ms

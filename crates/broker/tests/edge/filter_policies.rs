@@ -317,7 +317,7 @@ fn streams() {
 
 /// The most specific rule whose filter covers all of the subscription's.
 #[test]
-fn which_policy() {
+fn the_policy_of_a_filter() {
     let rule = |settings: &mut Settings, filter: &str, policy: LagPolicy| {
         let number = settings.rules.len() as u16;
         settings.rules.push(RuleSettings { when_lagging: policy, ..settings.rules[0].clone() });

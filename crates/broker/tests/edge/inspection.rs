@@ -31,7 +31,7 @@ fn addresses_are_told_where_they_are_kept() {
 }
 
 #[test]
-fn what_a_connection_is_subscribed_to() {
+fn subscriptions_of_a_connection() {
     script! { "
         a: session
         operator publish news one => published 1
@@ -77,7 +77,7 @@ fn topics_page_by_page_and_one_of_them() {
 /// The rate of a topic comes from its newest messages: those of ten seconds, or the maximum counted
 /// for one topic.
 #[test]
-fn how_fast_topics_grow() {
+fn rates_of_topics() {
     let fast: String = (2..=101)
         .map(|number| {
             format!(
@@ -143,7 +143,7 @@ fn a_connection_that_takes_nothing_is_seen_and_ended() {
 /// Operators may publish where clients may not, but not where the node alone does, nor more than a
 /// rule allows.
 #[test]
-fn what_operators_publish_keeps_to_the_rules() {
+fn publications_of_operators_keep_the_rules() {
     script! { |settings| {
         let rule = |filter: &str, publishers, may_retain| RuleSettings {
             filter: filter.into(),

@@ -103,7 +103,7 @@ fn cursors_of_streams_do_not_age() {
 /// A client with waiting messages, or one that lags, gets the position after all of them; dropped
 /// messages are read again first.
 #[test]
-fn nobody_is_told_too_much() {
+fn positions_never_pass_unsent_messages() {
     script! { |settings| {
         short_lived(settings);
         settings.limits.outbox_len_max = 4;

@@ -92,7 +92,7 @@ fn edges_hear_first() {
 }
 
 #[test]
-fn who_may_publish() {
+fn publishers_by_rule() {
     let reload = |number: usize, settings: &mut Settings| {
         if number == 1 {
             let nobody =
@@ -283,7 +283,7 @@ fn addresses_are_known_of_who_comes() {
 
 /// The access log knew the address before the reload to proxies, and keeps reporting it.
 #[test]
-fn who_came_before_there_were_proxies_keeps_its_address_in_the_log() {
+fn a_reload_to_proxies_keeps_addresses_in_the_log() {
     let with_access = |number: usize, settings: &mut Settings| {
         settings.journal.access = true;
         settings.journal.access_rate_max = 100;

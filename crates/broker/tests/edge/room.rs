@@ -23,7 +23,7 @@ fn room_goes_round() {
 /// A request that has come in full and waits for a home to have room has not timed out: the server
 /// is late, not the client. One of whom nothing has come has.
 #[test]
-fn who_waits_for_room_is_not_late() {
+fn a_connection_that_waits_for_room_is_not_late() {
     script! { |settings| settings.limits.requests_inflight_max = 1, "
         a: session
         homes stop
@@ -76,7 +76,7 @@ fn a_request_has_room_as_a_whole() {
 /// Two edges bring as much as each may; what the home has no room for is refused for the moment,
 /// and nothing else is lost.
 #[test]
-fn what_a_home_has_staged_is_bounded() {
+fn staged_publications_are_bounded() {
     let request = of_40_mb();
     check_with(
         |settings| {

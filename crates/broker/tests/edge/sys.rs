@@ -14,7 +14,7 @@ fn with_events(settings: &mut Settings) {
 /// Whatever is published there: what clients would have put there before could be mistaken for it
 /// later.
 #[test]
-fn nobody_publishes_there_and_an_open_node_shows_nothing() {
+fn sys_topics_are_read_only_and_hidden_on_an_open_node() {
     script! { "
         a: session; publish 1 $sys/a hi => a: error request 1 forbidden
         a: publish 2 $sys hi => a: error request 2 forbidden
@@ -110,7 +110,7 @@ fn a_storm_is_summarised() {
 
 /// Homes without room for requests: messages about clients do not wait for them.
 #[test]
-fn what_homes_have_no_room_for_is_given_up_and_counted() {
+fn publications_without_room_are_dropped_and_counted() {
     script! { |settings| {
         with_events(settings);
         settings.limits.requests_inflight_max = 1;

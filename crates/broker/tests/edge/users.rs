@@ -95,7 +95,7 @@ fn each_request_shows_who_it_counts_for() {
 
 /// API keys, clients without a token and empty subjects count for no user.
 #[test]
-fn who_is_no_user() {
+fn clients_without_a_user() {
     script! { counted, "
         users max 0
         a: connect ws key prices.all => a: 101 crore.v1

@@ -70,7 +70,7 @@ fn pages_that_leave_out() {
 /// A subscription that drops its lag gets a notice although all of it has been
 /// evicted meanwhile, and the topic's newest message is still to come on its stream.
 #[test]
-fn what_is_dropped_may_be_gone() {
+fn dropped_records_may_be_gone() {
     check(
         Setup {
             limits: Limits { stream_credit_bytes: 150, ..Limits::default() },
@@ -93,7 +93,7 @@ fn what_is_dropped_may_be_gone() {
 
 /// Work that a home does after its turn's end is reported in the next turn, before the home rests.
 #[test]
-fn what_was_dealt_with_is_told() {
+fn handled_requests_are_reported() {
     script! { Setup::default(), "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
         turn => e0 consumed 1

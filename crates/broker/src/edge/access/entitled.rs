@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shows_the_same_shares_an_entry_and_the_last_takes_it_away() {
+    fn equal_credentials_share_an_entry_until_the_last_holder() {
         let mut entitlements = Entitlements::new();
         let (one, two) = (entitlement(1, "a"), entitlement(2, "a"));
         let at = entitlements.enter(&one).unwrap();
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_revoked_or_over_entitles_to_nothing() {
+    fn revoked_and_expired_entries_entitle_to_nothing() {
         let mut entitlements = Entitlements::new();
         let at = entitlements.enter(&entitlement(1, "a")).unwrap();
         assert_eq!(entitlements.check(at, 9), Ok(()));

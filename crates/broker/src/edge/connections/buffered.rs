@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_credential_ends_first_beyond_an_eighth() {
+    fn connections_without_a_credential_end_first_beyond_an_eighth() {
         assert_eq!(
             ended(&[(700, true), (50, false), (60, false)]),
             [2],

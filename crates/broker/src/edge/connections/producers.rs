@@ -117,7 +117,7 @@ mod tests {
 
     /// The moment of an old session is lost; it must not pass for a newer one than a later session.
     #[test]
-    fn who_begins_to_produce_late_is_the_oldest() {
+    fn a_late_producer_is_the_oldest() {
         let began_ms = 5_000_000_000;
         let mut old = OldSessions::default();
         let mut first = session(began_ms, false);

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_meanwhile_is_seen_within_two_rounds() {
+    fn new_connections_are_swept_within_two_rounds() {
         let mut now_ms = 0;
         let mut sweep = Sweep::new(now_ms);
         let mut seen = std::collections::BTreeSet::new();

@@ -424,7 +424,7 @@ mod tests {
     use stdx::chunk::ChunkWriter;
 
     #[test]
-    fn what_is_owned_keeps_no_segment() {
+    fn owned_bytes_keep_no_segment() {
         let mut segment = ChunkWriter::heap(1 << 20);
         let body = segment.append(&[&[1; 10_000]]).unwrap();
         let owned = of_its_own(body.sub(4_000..));

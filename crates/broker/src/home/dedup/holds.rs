@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_comes_first() {
+    fn a_refused_publication_comes_first() {
         let mut holds = Holds::new(10);
         let refusal = Err(Code::LogFull);
         holds.refused(0, &publication(1, 3, 5), Code::LogFull);
