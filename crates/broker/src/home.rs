@@ -83,7 +83,7 @@ use dedup::Dedup;
 use edges::Edge;
 use interests::Interests;
 use log::Memory;
-use partitions::{HomePartition, Share, Steady, partitions_of};
+use partitions::{Elapsed, HomePartition, Share, partitions_of};
 use queue::{Parked, Queue};
 use rates::Rates;
 use std::collections::VecDeque;
@@ -114,9 +114,9 @@ pub struct Home {
     /// The publications that need not be appended again.
     dedup: Dedup,
     rates: Rates,
-    steady: Steady,
-    /// Nothing is to be evicted for its age before; steady milliseconds. So that no turn has to
-    /// examine each partition.
+    elapsed: Elapsed,
+    /// Nothing is to be evicted for its age before; milliseconds of the home's clock. So that no
+    /// turn has to examine each partition.
     expiry_ms: u64,
     queue: Queue,
     /// Topics that the disk has dropped records of.
@@ -125,7 +125,7 @@ pub struct Home {
     next_edge: usize,
     /// Pages for filters whose cursors are beyond what a lagging stream has carried.
     scans_ahead: Vec<(Caller, Scan)>,
-    told: occupancy::Told,
+    reported: occupancy::Reported,
     statistics: HomeStatistics,
 }
 
@@ -146,13 +146,13 @@ impl Home {
             shares,
             retained: Slab::new(),
             rates: Rates::new(seed),
-            steady: Steady::default(),
+            elapsed: Elapsed::default(),
             expiry_ms: u64::MAX,
             queue: Queue::default(),
             forgetting: VecDeque::new(),
             next_edge: 0,
             scans_ahead: Vec::new(),
-            told: occupancy::Told::default(),
+            reported: occupancy::Reported::default(),
             statistics: HomeStatistics::default(),
         }
     }
@@ -187,7 +187,7 @@ impl Home {
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) {
-        self.steady.advance(now);
+        self.elapsed.advance(now);
         let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
         let credit_max = i64::from(self.settings.limits.stream_credit_bytes);
         let Some(edge) = self.interests.edges.get_mut(usize::from(from)) else {
@@ -209,7 +209,7 @@ impl Home {
                 self.in_turn(Work::History(from, query), turn);
             }
             ToHome::Retained { partition, topic, reply } => {
-                self.tell_retained(from, (partition, &topic), reply, turn)
+                self.send_retained(from, (partition, &topic), reply, turn)
             }
             ToHome::Describe(asked) => {
                 self.consumed(from);
@@ -238,7 +238,7 @@ impl Home {
         }
     }
 
-    fn tell_retained(
+    fn send_retained(
         &mut self,
         from: Caller,
         (partition, topic): (PartitionId, &[u8]),
@@ -254,7 +254,7 @@ impl Home {
     fn release(&mut self, from: Caller, (index, generation): (u32, u32), turn: &mut Turn<'_>) {
         self.consumed(from);
         if let Some(topic) = self.interests.release(from.edge, index, generation, turn.out) {
-            self.tell_vacated(topic, turn);
+            self.report_vacated(topic, turn);
             self.forget_if_idle(topic, turn);
         }
     }
@@ -268,7 +268,7 @@ impl Home {
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) {
-        self.steady.advance(now);
+        self.elapsed.advance(now);
         let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
         let share = usize::from(log);
         self.heard_of(share, turn);
@@ -296,7 +296,7 @@ impl Home {
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) {
-        self.steady.advance(now);
+        self.elapsed.advance(now);
         let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
         self.settle_proposals(usize::from(log), settled, turn);
     }
@@ -305,13 +305,13 @@ impl Home {
     /// wait: a bounded part of it. Once in each turn. True if there is more that can be done at
     /// once.
     pub fn pump(&mut self, now: Now, memory: &mut dyn Memory, out: &mut HomeOutputs) -> bool {
-        self.steady.advance(now);
+        self.elapsed.advance(now);
         let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
         let more_expired = self.evict_expired(PUMP_EVICTIONS_MAX, turn);
-        let more_old = self.dedup.sweep(self.steady.ms);
+        let more_old = self.dedup.sweep(self.elapsed.ms);
         let more_dropped = self.forget_dropped(turn);
-        self.rates.sweep(self.steady.ms);
-        self.renew_told(turn);
+        self.rates.sweep(self.elapsed.ms);
+        self.renew_reported(turn);
         self.watch_disks(turn);
         let more_lagging = self.feed_lagging(turn);
         self.return_scans();
@@ -472,9 +472,9 @@ impl Home {
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let expiry_ms = (self.expiry_ms < u64::MAX).then_some(self.expiry_ms);
         let look_ms = self.next_look_at_disks();
-        let told_ms = self.told_deadline_ms();
+        let told_ms = self.reported_deadline_ms();
         let soonest_ms = [expiry_ms, look_ms, told_ms].into_iter().flatten().min();
-        soonest_ms.map(|ms| self.steady.monotonic_at(ms))
+        soonest_ms.map(|ms| self.elapsed.monotonic_at(ms))
     }
 
     /// A request has been dealt with.

@@ -268,21 +268,21 @@ impl Home {
 struct Skipping {
     skips: Vec<Skip>,
     /// Everything up to here is settled: brought, or nothing for the filters.
-    told: u64,
+    settled: u64,
     /// Something behind that was left out.
     has_skipped: bool,
 }
 
 impl Skipping {
     fn after(begin: u64) -> Skipping {
-        Skipping { skips: Vec::new(), told: begin, has_skipped: false }
+        Skipping { skips: Vec::new(), settled: begin, has_skipped: false }
     }
 
     /// The next record is brought or left out; answers which.
     fn keeps(&mut self, offset: u64, is_kept: bool) -> bool {
         if is_kept {
             self.close(offset - 1);
-            self.told = offset;
+            self.settled = offset;
         } else {
             self.has_skipped = true
         }
@@ -291,7 +291,7 @@ impl Skipping {
 
     fn close(&mut self, through: u64) {
         if std::mem::take(&mut self.has_skipped) {
-            self.skips.push(Skip { from: self.told, through });
+            self.skips.push(Skip { from: self.settled, through });
         }
     }
 

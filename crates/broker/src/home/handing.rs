@@ -28,13 +28,13 @@ impl Home {
             retained,
             dedup,
             rates,
-            steady,
+            elapsed,
             expiry_ms,
             queue,
             forgetting,
             next_edge,
             scans_ahead,
-            told,
+            reported,
             statistics,
         } = self;
         id.give(out);
@@ -47,13 +47,13 @@ impl Home {
         retained.give(out);
         dedup.give(out);
         rates.give(out);
-        steady.give(out);
+        elapsed.give(out);
         expiry_ms.give(out);
         queue.give(out);
         forgetting.give(out);
         next_edge.give(out);
         scans_ahead.give(out);
-        told.give(out);
+        reported.give(out);
         statistics.give(out);
     }
 
@@ -84,13 +84,13 @@ impl Home {
                 retained: Hand::take(input)?,
                 dedup: Hand::take(input)?,
                 rates: Hand::take(input)?,
-                steady: Hand::take(input)?,
+                elapsed: Hand::take(input)?,
                 expiry_ms: Hand::take(input)?,
                 queue: Hand::take(input)?,
                 forgetting: Hand::take(input)?,
                 next_edge: Hand::take(input)?,
                 scans_ahead: Hand::take(input)?,
-                told: Hand::take(input)?,
+                reported: Hand::take(input)?,
                 statistics: Hand::take(input)?,
             })
         };
@@ -107,13 +107,13 @@ impl Home {
         layout.field("retained", |home: &Home| Some(&home.retained));
         layout.field("dedup", |home: &Home| Some(&home.dedup));
         layout.field("rates", |home: &Home| Some(&home.rates));
-        layout.field("steady", |home: &Home| Some(&home.steady));
+        layout.field("elapsed", |home: &Home| Some(&home.elapsed));
         layout.field("expiry_ms", |home: &Home| Some(&home.expiry_ms));
         layout.field("queue", |home: &Home| Some(&home.queue));
         layout.field("forgetting", |home: &Home| Some(&home.forgetting));
         layout.field("next_edge", |home: &Home| Some(&home.next_edge));
         layout.field("scans_ahead", |home: &Home| Some(&home.scans_ahead));
-        layout.field("told", |home: &Home| Some(&home.told));
+        layout.field("reported", |home: &Home| Some(&home.reported));
         layout.field("statistics", |home: &Home| Some(&home.statistics));
     }
 

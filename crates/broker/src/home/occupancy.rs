@@ -12,7 +12,7 @@ use stdx::handing::Hand;
 
 /// The events of this second: those published, and those left out.
 #[derive(Clone, Copy, Debug, Default, Hand)]
-pub(super) struct Told {
+pub(super) struct Reported {
     second: u64,
     occupied: u32,
     vacated: u32,
@@ -20,7 +20,7 @@ pub(super) struct Told {
     vacated_left_out: u64,
 }
 
-impl Told {
+impl Reported {
     fn owes(&self) -> bool {
         self.occupied_left_out > 0 || self.vacated_left_out > 0
     }
@@ -35,23 +35,23 @@ impl Home {
     }
 
     /// Reports that a topic has its first subscriber.
-    pub(super) fn tell_occupied(&mut self, topic: u32, turn: &mut Turn<'_>) {
+    pub(super) fn report_occupied(&mut self, topic: u32, turn: &mut Turn<'_>) {
         let name = self.interests.topics.name(topic);
         if is_own(name) {
             return;
         }
         let rate_max = self.events_rate_max();
-        let told = &mut self.told;
-        if told.occupied < rate_max {
-            told.occupied += 1;
+        let reported = &mut self.reported;
+        if reported.occupied < rate_max {
+            reported.occupied += 1;
             turn.out.occupancy.push(Occupancy::Occupied(name.into()));
         } else {
-            told.occupied_left_out += 1
+            reported.occupied_left_out += 1
         }
     }
 
     /// Reports a topic that an edge has released, if it has lost its last subscriber.
-    pub(super) fn tell_vacated(&mut self, topic: u32, turn: &mut Turn<'_>) {
+    pub(super) fn report_vacated(&mut self, topic: u32, turn: &mut Turn<'_>) {
         if !self.is_vacant(topic) {
             return;
         }
@@ -60,12 +60,12 @@ impl Home {
             return;
         }
         let rate_max = self.events_rate_max();
-        let told = &mut self.told;
-        if told.vacated < rate_max {
-            told.vacated += 1;
+        let reported = &mut self.reported;
+        if reported.vacated < rate_max {
+            reported.vacated += 1;
             turn.out.occupancy.push(Occupancy::Vacated(name.into()));
         } else {
-            told.vacated_left_out += 1
+            reported.vacated_left_out += 1
         }
     }
 
@@ -76,24 +76,24 @@ impl Home {
     }
 
     /// Once in each turn: publishes the number of events left out when their second is over.
-    pub(super) fn renew_told(&mut self, turn: &mut Turn<'_>) {
-        let second = self.steady.ms / 1_000;
-        if second == self.told.second {
+    pub(super) fn renew_reported(&mut self, turn: &mut Turn<'_>) {
+        let second = self.elapsed.ms / 1_000;
+        if second == self.reported.second {
             return;
         }
-        if self.told.owes() {
+        if self.reported.owes() {
             turn.out.occupancy.push(Occupancy::LeftOut {
-                occupied: self.told.occupied_left_out,
-                vacated: self.told.vacated_left_out,
+                occupied: self.reported.occupied_left_out,
+                vacated: self.reported.vacated_left_out,
             });
         }
-        self.told = Told { second, ..Told::default() };
+        self.reported = Reported { second, ..Reported::default() };
     }
 
-    /// The end of the second in which events were left out; steady milliseconds.
-    pub(super) fn told_deadline_ms(&self) -> Option<u64> {
-        let told = &self.told;
-        told.owes().then(|| (told.second + 1) * 1_000)
+    /// The end of the second in which events were left out; milliseconds of the home's clock.
+    pub(super) fn reported_deadline_ms(&self) -> Option<u64> {
+        let reported = &self.reported;
+        reported.owes().then(|| (reported.second + 1) * 1_000)
     }
 }
 

@@ -4,8 +4,8 @@
 //! needs to know how full the others are: a home may use `bound * own partitions / all partitions`
 //! of it, wherever among its own.
 //!
-//! Age is measured by [`Steady`], not by the records' times: a wall clock that jumps neither evicts
-//! nor keeps anything.
+//! Age is measured by [`Elapsed`], not by the records' times: a wall clock that jumps neither
+//! evicts nor keeps anything.
 
 use super::staging::Staging;
 use crate::mail::{Gap, GapReason, PartitionId};
@@ -45,9 +45,9 @@ pub(super) struct HomePartition {
     /// Each edge's offset from which its stream still has to be read from the log; 0 while
     /// it keeps up.
     pub lag_from: Box<[u64]>,
-    /// The time of each segment's newest record, oldest first; steady milliseconds.
+    /// The time of each segment's newest record, oldest first; milliseconds of the home's clock.
     pub ages: VecDeque<u64>,
-    /// The begin of the active segment; steady milliseconds.
+    /// The begin of the active segment; milliseconds of the home's clock.
     pub active_since: u64,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Share {
 
 /// Milliseconds since the home first got the time, by the monotonic clock.
 #[derive(Debug, Default, Hand)]
-pub(super) struct Steady {
+pub(super) struct Elapsed {
     pub ms: u64,
     began_ms: Option<u64>,
 }
@@ -136,13 +136,13 @@ impl Share {
     }
 }
 
-impl Steady {
+impl Elapsed {
     pub fn advance(&mut self, now: Now) {
         let began_ms = *self.began_ms.get_or_insert(now.monotonic_ms);
         self.ms = self.ms.max(now.monotonic_ms.saturating_sub(began_ms));
     }
 
-    /// The monotonic clock's reading when so many steady milliseconds will have passed.
+    /// The monotonic clock's reading when this number of milliseconds will have passed.
     pub fn monotonic_at(&self, steady_ms: u64) -> u64 {
         self.began_ms.unwrap_or(0).saturating_add(steady_ms)
     }

@@ -66,7 +66,7 @@ impl Home {
         if let Err(code) = placed
             && publisher.is_asked()
         {
-            self.dedup.refused(self.steady.ms, &names, code);
+            self.dedup.refused(self.elapsed.ms, &names, code);
         }
         Ok(placed?)
     }
@@ -82,7 +82,7 @@ impl Home {
     ) -> Result<Outcome, Code> {
         let Publish { rule, ref publication, .. } = *publish;
         if !names.is_empty() {
-            match self.dedup.check(self.steady.ms, names, publisher.is_asked())? {
+            match self.dedup.check(self.elapsed.ms, names, publisher.is_asked())? {
                 Verdict::New => {}
                 Verdict::Duplicate(offset) => return Ok(Outcome::Duplicate(local, offset)),
                 Verdict::Proposed(proposal) => {
@@ -93,7 +93,7 @@ impl Home {
         }
         let checked = self.check(local, rule, publication)?;
         if let Some(rate_max) = checked.rate_max
-            && !self.rates.take(self.steady.ms, &publication.topic, rate_max)
+            && !self.rates.take(self.elapsed.ms, &publication.topic, rate_max)
         {
             return Err(Code::RateLimited);
         }
@@ -105,7 +105,7 @@ impl Home {
             Proposed::Waits(proposal) => (Outcome::Waits, Noted::Proposed(proposal)),
         };
         if !names.is_empty() {
-            self.dedup.note(self.steady.ms, local, names, noted);
+            self.dedup.note(self.elapsed.ms, local, names, noted);
         }
         Ok(outcome)
     }
@@ -270,7 +270,7 @@ impl Home {
     ) -> Result<log::Appended, AppendError> {
         let partition = &mut self.partitions[local as usize];
         let share = &mut self.shares[partition.share];
-        let steady_ms = self.steady.ms;
+        let steady_ms = self.elapsed.ms;
         let age = steady_ms.saturating_sub(partition.active_since);
         if age > share.age_max_ms / SEGMENT_AGE_PART {
             partition.log.seal();

@@ -24,7 +24,7 @@ const SWEEP_TURN: usize = 64;
 /// Buckets of topics that are not full.
 #[derive(Debug, Hand)]
 pub(super) struct Rates {
-    /// Steady nanoseconds from which a bucket is full, by a secret hash of the topic's name.
+    /// Elapsed nanoseconds from which a bucket is full, by a secret hash of the topic's name.
     full_from_ns: BTreeMap<u64, u64>,
     /// The sweep continues behind it.
     swept: u64,
@@ -43,7 +43,7 @@ impl Rates {
     }
 
     /// Takes one message of a topic out of its bucket; false if there is none left. `now_ms` are
-    /// steady milliseconds. A rate that has changed counts from now on.
+    /// milliseconds of the home's clock. A rate that has changed counts from now on.
     pub fn take(&mut self, now_ms: u64, topic: &[u8], rate_max: NonZeroU32) -> bool {
         let now_ns = now_ms.saturating_mul(MS_NS);
         self.sweep_some(now_ns, SWEEP_TAKE);

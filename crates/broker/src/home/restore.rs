@@ -150,7 +150,7 @@ impl Home {
             };
             let age_ms = now_ms.saturating_sub(found.time_ms);
             let topic = topics[found.topic as usize];
-            let times = (self.steady.ms, age_ms);
+            let times = (self.elapsed.ms, age_ms);
             self.dedup.note_key(times, local, topic, &found.key, found.offset);
         }
     }

@@ -68,14 +68,14 @@ impl Home {
 
     /// Evicts expired records, at most `segments_max` segments. True if there is more.
     pub(super) fn evict_expired(&mut self, segments_max: usize, turn: &mut Turn<'_>) -> bool {
-        if self.steady.ms < self.expiry_ms {
+        if self.elapsed.ms < self.expiry_ms {
             return false;
         }
         let mut left = segments_max;
         let mut soonest_ms = u64::MAX;
         for local in 0..self.partitions.len() as u32 {
             while let Some(expiry) = expiry_of(&self.partitions[local as usize], &self.shares) {
-                if expiry > self.steady.ms {
+                if expiry > self.elapsed.ms {
                     soonest_ms = soonest_ms.min(expiry);
                     break;
                 }

@@ -405,7 +405,7 @@ impl Home {
                 let name = self.interests.topics.name(staged.topic);
                 let names = self.dedup.take_back(staged.local, name, &view);
                 if staged.is_asked() {
-                    self.dedup.refused(self.steady.ms, &names, code);
+                    self.dedup.refused(self.elapsed.ms, &names, code);
                 }
             }
         }

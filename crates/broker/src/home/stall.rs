@@ -22,7 +22,8 @@ const STEP_MS_MAX: u64 = 1_000;
 #[derive(Debug, Default, Hand)]
 pub(super) struct Silence {
     is_stall: bool,
-    /// While something is under way: when that was last examined, in steady milliseconds.
+    /// While something is under way: when that was last examined, in milliseconds of the home's
+    /// clock.
     looked_ms: Option<u64>,
     /// The time since anything has come.
     lasts_ms: u64,
@@ -70,7 +71,7 @@ impl Home {
             return;
         };
         if disk.silence.broken() {
-            self.say_stalled(share, false, turn);
+            self.report_stalled(share, false, turn);
         }
     }
 
@@ -84,15 +85,15 @@ impl Home {
             };
             if !is_asked {
                 disk.silence.end();
-            } else if disk.silence.lasts(self.steady.ms, max_ms) {
+            } else if disk.silence.lasts(self.elapsed.ms, max_ms) {
                 self.statistics.logs_stalled += 1;
                 self.refuse_parked(share, turn);
-                self.say_stalled(share, true, turn);
+                self.report_stalled(share, true, turn);
             }
         }
     }
 
-    /// The time of the next look; steady milliseconds.
+    /// The time of the next look; milliseconds of the home's clock.
     pub(super) fn next_look_at_disks(&self) -> Option<u64> {
         let is_waited_for = |share: &usize| self.is_asked(*share) && !self.is_stalled(*share);
         let waited_for = (0..self.shares.len()).filter(is_waited_for);
@@ -102,7 +103,7 @@ impl Home {
             limit_ms.saturating_sub(disk.map_or(0, |disk| disk.silence.lasts_ms))
         };
         let soonest_ms = waited_for.map(left_ms).min();
-        soonest_ms.map(|left_ms| self.steady.ms + left_ms.min(STEP_MS_MAX))
+        soonest_ms.map(|left_ms| self.elapsed.ms + left_ms.min(STEP_MS_MAX))
     }
 
     /// Whether something is under way to a log's disk.
@@ -111,7 +112,7 @@ impl Home {
         disk.is_some_and(|disk| disk.len() > 0 || self.queue.asked_of(share) > 0)
     }
 
-    fn say_stalled(&self, share: usize, is_stalled: bool, turn: &mut Turn<'_>) {
+    fn report_stalled(&self, share: usize, is_stalled: bool, turn: &mut Turn<'_>) {
         for edge in 0..self.interests.edges.len() as EdgeId {
             let log = share as u16;
             turn.out.post(edge, ToEdge::Stalled { log, is_stalled });

@@ -112,7 +112,7 @@ impl Home {
         let was_vacant = self.is_vacant(topic);
         let (index, generation) = self.interests.grant(topic, from.edge);
         if was_vacant {
-            self.tell_occupied(topic, turn);
+            self.report_occupied(topic, turn);
         }
         self.statistics.gaps += u64::from(beginning.gap.is_some());
         Step::Done(ToEdge::Granted(Grant {

@@ -20,7 +20,7 @@ use crate::mail::Code;
 use std::collections::BTreeMap;
 use stdx::handing::Hand;
 
-/// A hold ends at the latest after so many steady milliseconds.
+/// A hold ends at the latest after this number of milliseconds.
 pub(super) const HOLD_MS_MAX: u64 = 10_000;
 
 /// The producers that are held; see the module.

@@ -37,7 +37,7 @@ pub(super) struct Keys {
 struct Entry {
     key: Identity,
     offset: u64,
-    /// Steady milliseconds.
+    /// Elapsed milliseconds.
     noted_ms: u64,
 }
 
