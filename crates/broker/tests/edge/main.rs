@@ -9,6 +9,7 @@ mod churn;
 mod compression;
 mod counts;
 mod drain;
+mod driver;
 mod early;
 mod entitled;
 mod entitled_ends;
