@@ -1,4 +1,4 @@
-//! The driver of the scripts is not blind: a transcript that lacks an answer, or has another, fails.
+//! The driver of the scripts is not blind: a script that lacks an answer, or has another, fails.
 
 use crate::support::script;
 

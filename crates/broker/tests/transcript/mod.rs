@@ -3,9 +3,9 @@
 //!
 //! Each command stands on a line of its own, its answers stand indented below it. A single answer
 //! stands behind the command if it fits: `b: flood news 1..1 => a: message 1 1<0 1`. Consecutive
-//! answers of one kind share a line: `a: message 1 1<0 1, 2<1 2` are two messages. `closed`, `reset`
-//! and `retry` stand behind the client's answer before. A test that fails prints its transcript in
-//! this form; a script that code puts together may have each answer on a line of its own.
+//! answers of one kind share a line: `a: message 1 1<0 1, 2<1 2` are two messages. `closed`,
+//! `reset` and `retry` stand behind the client's answer before. A test that fails prints its
+//! transcript in this form; a script that code puts together may have each answer on its own line.
 
 /// Columns of a line without the indent of the whole script.
 const COLUMNS_MAX: usize = 92;
