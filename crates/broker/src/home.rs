@@ -217,7 +217,7 @@ impl Home {
             }
             ToHome::Positions => {
                 self.consumed(from);
-                self.tell_positions(from.edge, turn);
+                self.post_positions(from.edge, turn);
             }
             ToHome::Publish(publish) => self.publish(from, &publish, turn),
             ToHome::AddFilter(asked) => {

@@ -187,7 +187,7 @@ pub(crate) mod flag {
     /// Not read any more: the connection closes when its requests are answered.
     pub const HELD: u32 = 1 << 26;
     /// Its input is unfinished (`edge::connections::buffered`).
-    pub const KEEPS: u32 = 1 << 27;
+    pub const UNFINISHED: u32 = 1 << 27;
     /// The connection ends because its client was too slow (`edge::flow::slow`).
     pub const ENDING: u32 = 1 << 28;
     /// The connection has published with a producer's id (`edge::connections::producers`).

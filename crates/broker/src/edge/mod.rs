@@ -38,7 +38,7 @@ pub use statistics::{EdgeStatistics, ErrorCounts, Forbidden, Recoveries, TurnedA
 
 pub(crate) use crate::ids::NONE;
 pub(crate) use crate::protocol::{Protocol, flag};
-pub(crate) use access::Shown;
+pub(crate) use access::Presented;
 pub(crate) use connections::handshakes::Deadline;
 pub(crate) use connections::input::{Progress, make_room};
 pub(crate) use ends::End;
@@ -167,7 +167,7 @@ impl Edge {
         self.expire();
         self.connections.begin_turn();
         self.continue_resumed();
-        self.tell_some_positions();
+        self.send_some_positions();
         self.drain_some();
     }
 

@@ -111,7 +111,7 @@ impl Home {
     }
 
     /// Says how far the streams to an edge have come.
-    pub(super) fn tell_positions(&self, edge: EdgeId, turn: &mut Turn<'_>) {
+    pub(super) fn post_positions(&self, edge: EdgeId, turn: &mut Turn<'_>) {
         let position = |partition: &HomePartition| StreamPosition {
             partition: partition.id,
             through: partition.stream_position(usize::from(edge)),

@@ -41,7 +41,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 // The buffer of a new socket takes the whole answer. With TLS, no answer is
                 // possible yet.
                 if let Write::Wrote(_) = self.net.write(conn, &[IoSlice::new(&refusal)]) {
-                    self.edge.count_told(code);
+                    self.edge.count_code(code);
                 }
                 self.net.close(conn, Close::Graceful);
             }

@@ -74,7 +74,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         if !self.home_out.occupancy.is_empty() {
             has_own = true;
             for occupancy in std::mem::take(&mut self.home_out.occupancy) {
-                self.edge.tell_occupancy(&occupancy);
+                self.edge.publish_occupancy(&occupancy);
             }
         }
         has_own

@@ -24,7 +24,7 @@ const ENTRIES_TURN_MAX: u32 = 1_024;
 const CONNECTIONS_TURN_MAX: u32 = 16_384;
 
 /// The state of a credential that a client has presented.
-pub(crate) enum Shown {
+pub(crate) enum Presented {
     /// The credential's entry, which the caller now holds.
     Known(u32),
     /// Nothing yet: the shell is asked, and the connection is paused.

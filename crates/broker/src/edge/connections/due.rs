@@ -146,7 +146,7 @@ impl Connections {
         self.rates.rest(index, now.monotonic_ms);
         let silent_s = self.second.saturating_sub(self.stamps[index.0]);
         let due = due(slot, index, silent_s, limits);
-        let (entitlement, has_unfinished) = (slot.entitlement, slot.is(flag::KEEPS));
+        let (entitlement, has_unfinished) = (slot.entitlement, slot.is(flag::UNFINISHED));
         if due == Due::Nothing && entitlement == NONE && !has_unfinished {
             return None;
         }

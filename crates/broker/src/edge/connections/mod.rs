@@ -246,8 +246,8 @@ impl Connections {
 
     /// The connection has no unfinished input any more.
     pub fn release_buffered(&mut self, index: ConnIndex) {
-        if self.slots[index].is(flag::KEEPS) {
-            self.slots[index].clear(flag::KEEPS);
+        if self.slots[index].is(flag::UNFINISHED) {
+            self.slots[index].clear(flag::UNFINISHED);
             self.buffered.release(index);
         }
     }

@@ -112,7 +112,7 @@ impl Edge {
         {
             if let Publisher::Connection(index) = publisher {
                 let deed = Deed::Act(Action::Publish);
-                self.tell_decision(index, deed, offer.topic, Some(ErrorCode::Forbidden));
+                self.record_decision(index, deed, offer.topic, Some(ErrorCode::Forbidden));
             }
             return Err(refused(ErrorCode::Forbidden));
         }
@@ -152,7 +152,7 @@ impl Edge {
     fn publisher_origin(&self, publisher: Publisher) -> Origin {
         match publisher {
             Publisher::Connection(index) => Origin::Client {
-                credential: self.shown_kind(index),
+                credential: self.presented_kind(index),
                 address: self.client_address(index),
             },
             Publisher::Operator => Origin::Operator,

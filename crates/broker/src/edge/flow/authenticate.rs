@@ -12,7 +12,7 @@
 //! is checked when it comes.
 
 use crate::edge::Edge;
-use crate::edge::access::Shown;
+use crate::edge::access::Presented;
 use crate::entitlement::{
     Action, CREDENTIAL_BYTES_MAX, CredentialKind, Digest, Entitlement, Judge, NEVER, Purpose,
     Question,
@@ -61,7 +61,7 @@ impl Edge {
                 let permitted = self.permit_entitled(index, action, wanted);
                 if is_done || permitted.is_err() {
                     let deed = Deed::Act(action);
-                    self.tell_decision(index, deed, wanted.as_str(), permitted.err());
+                    self.record_decision(index, deed, wanted.as_str(), permitted.err());
                 }
                 permitted
             }
@@ -84,7 +84,7 @@ impl Edge {
         }
         self.statistics.forbidden.count(action);
         let refusal = ErrorCode::Forbidden;
-        self.tell_decision(index, Deed::Act(action), wanted.as_str(), Some(refusal));
+        self.record_decision(index, Deed::Act(action), wanted.as_str(), Some(refusal));
         Err(refusal)
     }
 
@@ -137,7 +137,7 @@ impl Edge {
         let permitted = entitlements.permit_some(at, &settings.anonymous, action, self.unix_s());
         if let Err(refusal @ (ErrorCode::Unauthorized | ErrorCode::Forbidden)) = permitted {
             self.statistics.forbidden.count(action);
-            self.tell_decision(index, Deed::Act(action), "", Some(refusal));
+            self.record_decision(index, Deed::Act(action), "", Some(refusal));
         }
         permitted
     }
@@ -155,7 +155,7 @@ impl Edge {
     }
 
     /// The kind of credential that a connection has presented; none without one.
-    pub(crate) fn shown_kind(&self, index: ConnIndex) -> Option<CredentialKind> {
+    pub(crate) fn presented_kind(&self, index: ConnIndex) -> Option<CredentialKind> {
         let at = self.entitlement_of(index)?;
         Some(self.access.entitlements.kind(at))
     }
@@ -177,26 +177,26 @@ impl Edge {
         purpose: Purpose,
         kind: CredentialKind,
         credential: &[u8],
-    ) -> Result<Shown, ErrorCode> {
+    ) -> Result<Presented, ErrorCode> {
         if credential.is_empty() || credential.len() > CREDENTIAL_BYTES_MAX {
             self.statistics.credentials_refused += 1;
             let refusal = ErrorCode::Unauthorized;
-            self.tell_decision(index, Deed::Authenticate, "", Some(refusal));
+            self.record_decision(index, Deed::Authenticate, "", Some(refusal));
             return Err(refusal);
         }
         let digest = Digest::of(kind, credential);
         if let Some(at) = self.access.entitlements.find(digest) {
             let checked = self.check_entitlement(at);
             if let Err(refusal) = self.count_refusal(checked) {
-                self.tell_decision(index, Deed::Authenticate, "", Some(refusal));
+                self.record_decision(index, Deed::Authenticate, "", Some(refusal));
                 return Err(refusal);
             }
             // Each request presents the credential of its connection again.
             if self.entitlement_of(index) != Some(at) {
-                self.tell_decision_of(index, Some(at), Deed::Authenticate, "", None);
+                self.record_decision_of(index, Some(at), Deed::Authenticate, "", None);
             }
             self.access.entitlements.hold(at);
-            return Ok(Shown::Known(at));
+            return Ok(Presented::Known(at));
         }
         self.statistics.questions += 1;
         self.connections.slots[index].set(flag::PAUSED | flag::ASKED);
@@ -207,7 +207,7 @@ impl Edge {
             credential: credential.into(),
             digest,
         });
-        Ok(Shown::Asked(digest))
+        Ok(Presented::Asked(digest))
     }
 
     /// Enters an entitlement, and holds it for the caller.
@@ -259,7 +259,7 @@ impl Edge {
         }
         let decision = self.count_refusal(decision);
         let of = decision.ok().or_else(|| self.entitlement_of(index));
-        self.tell_decision_of(index, of, Deed::Authenticate, "", decision.err());
+        self.record_decision_of(index, of, Deed::Authenticate, "", decision.err());
         self.connections.slots[index].clear(flag::ASKED);
         match purpose {
             Purpose::Request => {
@@ -387,7 +387,7 @@ impl Edge {
         let left_s = u64::from(expires_s).saturating_sub(self.unix_s());
         if left_s <= u64::from(notice_s) && !self.connections.slots[index].is(flag::WARNED) {
             self.connections.slots[index].set(flag::WARNED);
-            self.tell_token_expires(index, u64::from(expires_s) * 1_000);
+            self.notify_token_expires(index, u64::from(expires_s) * 1_000);
         }
         false
     }
@@ -401,7 +401,7 @@ impl Edge {
         }
         let answers_requests = slot.facts().answers_requests;
         if !answers_requests {
-            self.tell_decision(index, Deed::GoOn, "", Some(code));
+            self.record_decision(index, Deed::GoOn, "", Some(code));
         }
         let slot = &self.connections.slots[index];
         let is_over = if answers_requests {

@@ -16,7 +16,7 @@ impl Edge {
     #[inline]
     pub(crate) fn count_input(&mut self, index: ConnIndex, came: Came) {
         let slot = &self.connections.slots[index];
-        if slot.is(flag::KEEPS) || slot.input != NONE || slot.state != NONE {
+        if slot.is(flag::UNFINISHED) || slot.input != NONE || slot.state != NONE {
             self.count_buffered_input(index, came);
         }
     }
@@ -32,7 +32,7 @@ impl Edge {
         };
         let is_unentitled = self.is_anonymous(index);
         let now_s = self.now_s();
-        self.connections.slots[index].set(flag::KEEPS);
+        self.connections.slots[index].set(flag::UNFINISHED);
         self.connections.buffered.hold(index, bytes, is_unentitled, came, now_s);
         let bytes_max = self.settings.limits.pinned_bytes_max;
         while let Some(largest) = self.connections.buffered.first_to_end(bytes_max) {

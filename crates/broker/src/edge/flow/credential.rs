@@ -6,7 +6,7 @@
 //! session is the token of its HELLO, or the one of the request that became its WebSocket
 //! connection, or the identity in the resume ticket. A client without any is anonymous.
 
-use crate::edge::{Edge, NONE, Shown};
+use crate::edge::{Edge, NONE, Presented};
 use crate::entitlement::{Action, CredentialKind, Digest, Purpose};
 use crate::ids::ConnIndex;
 use crate::journal::Deed;
@@ -39,7 +39,7 @@ impl Edge {
                 self.entitle(index, NONE);
                 Ok(Entry::Open)
             }
-            Ok(Some((kind, bytes))) => self.show_in_request(index, decided, kind, &bytes),
+            Ok(Some((kind, bytes))) => self.present_in_request(index, decided, kind, &bytes),
         };
         result.unwrap_or_else(|fault| {
             self.entitle(index, NONE);
@@ -47,7 +47,7 @@ impl Edge {
         })
     }
 
-    fn show_in_request(
+    fn present_in_request(
         &mut self,
         index: ConnIndex,
         decided: Option<State>,
@@ -60,8 +60,8 @@ impl Edge {
             decision?
         } else {
             match self.show(index, Purpose::Request, kind, bytes)? {
-                Shown::Known(at) => at,
-                Shown::Asked(digest) => {
+                Presented::Known(at) => at,
+                Presented::Asked(digest) => {
                     self.set_state(index, State::Credential(Credential::Request(digest)));
                     return Ok(Entry::Waits);
                 }
@@ -159,16 +159,16 @@ impl Edge {
     ) -> Result<bool, ErrorCode> {
         let kind = CredentialKind::Token;
         match self.show(index, Purpose::Hello, kind, token.as_bytes())? {
-            Shown::Known(at) if self.may_entitle(index, at) => {
+            Presented::Known(at) if self.may_entitle(index, at) => {
                 self.entitle(index, at);
                 Ok(true)
             }
-            Shown::Known(at) => {
+            Presented::Known(at) => {
                 let frame = frame.into();
                 self.ask_for_user(index, at, Credential::User { at, frame });
                 Ok(false)
             }
-            Shown::Asked(digest) => {
+            Presented::Asked(digest) => {
                 let frame = frame.into();
                 let waits = Credential::Hello { digest, frame };
                 self.set_state(index, State::Credential(waits));
@@ -201,7 +201,7 @@ impl Edge {
         let settings = self.settings.entitlement.as_ref();
         if settings.is_some_and(|settings| settings.anonymous.is_empty()) {
             let refusal = ErrorCode::Unauthorized;
-            self.tell_decision(index, Deed::Authenticate, "", Some(refusal));
+            self.record_decision(index, Deed::Authenticate, "", Some(refusal));
             Err(refusal)
         } else {
             Ok(true)
@@ -227,7 +227,7 @@ impl Edge {
             return;
         };
         let checked = self.check_entitlement(at);
-        self.tell_decision_of(index, Some(at), Deed::Authenticate, "", checked.err());
+        self.record_decision_of(index, Some(at), Deed::Authenticate, "", checked.err());
         match checked {
             Ok(()) => self.entitle_hello(index, at, frame),
             Err(code) => {
@@ -296,7 +296,7 @@ impl Edge {
     }
 
     /// Tells a client ahead.
-    pub(crate) fn tell_token_expires(&mut self, index: ConnIndex, expires_ms: u64) {
+    pub(crate) fn notify_token_expires(&mut self, index: ConnIndex, expires_ms: u64) {
         self.notify(index, &Notice::TokenExpires { expires_ms });
     }
 }

@@ -13,7 +13,7 @@ use wire::native::ErrorCode;
 impl Edge {
     /// Asks for a filter with wildcards, live except in the partitions for which it comes with a
     /// cursor. Without a policy of its own the rules have one. Answered by
-    /// `tell_subscribed_filters` or `tell_refused`; none if it is refused at once.
+    /// `notify_subscribed_filters` or `notify_refused`; none if it is refused at once.
     pub(crate) fn subscribe_filter(
         &mut self,
         index: ConnIndex,

@@ -260,7 +260,7 @@ impl Edge {
                 head.clear();
                 upgrade.encode_response_with(&mut head, chosen, deflate);
                 self.send_private(index, &head);
-                self.tell_answer(index, 101, head.len());
+                self.record_answer(index, 101, head.len());
                 self.work.scratch = head;
                 let ping_interval_s = self.settings.limits.ping_interval_s;
                 let slot = &mut self.connections.slots[index];
@@ -277,10 +277,10 @@ impl Edge {
             }
             Err(refusal) => {
                 self.statistics.http_errors += 1;
-                self.count_told(refusal.code());
+                self.count_code(refusal.code());
                 let mut head = Vec::new();
                 refusal.encode(&mut head);
-                self.tell_answer(index, refusal.status(), head.len());
+                self.record_answer(index, refusal.status(), head.len());
                 // The answer has `Connection: close`.
                 self.send_answer(index, answer, head);
                 self.finish_answer(index, false);
@@ -371,7 +371,7 @@ impl Edge {
     /// line, too.
     fn refuse_origin(&mut self, index: ConnIndex, origin: Option<&str>) -> Fault {
         let origin = origin.map(|origin| start_of(origin, ORIGIN_BYTES_MAX));
-        self.tell_origin(index, origin.unwrap_or_default());
+        self.record_origin(index, origin.unwrap_or_default());
         let detail = match origin {
             Some(origin) => format!(
                 "requests of pages from {origin} are not permitted: `http.allowed_origins` does not name this origin"
@@ -405,7 +405,7 @@ impl Edge {
         keep_alive: bool,
         out: Vec<u8>,
     ) {
-        self.tell_answer(index, status, out.len());
+        self.record_answer(index, status, out.len());
         self.send_answer(index, answer, out);
         self.finish_answer(index, keep_alive);
     }

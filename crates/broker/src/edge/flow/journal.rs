@@ -59,7 +59,7 @@ impl Edge {
         self.journal.begin_session(self.connections.slots.key(index), self.now.monotonic_ms);
         if self.settings.journal.access && self.journal.access.take() {
             let client = self.client(index);
-            self.tell(Event::Connected(client));
+            self.record(Event::Connected(client));
         }
         if self.settings.sys.clients && self.journal.connected.take() {
             let client = self.client(index);
@@ -88,7 +88,7 @@ impl Edge {
         let (code, duration_ms) = self.journal.end_session(key, is_finished, self.now.monotonic_ms);
         if self.settings.journal.access && self.journal.access.take() {
             let client = self.client(index);
-            self.tell(Event::Disconnected { client, code, duration_ms });
+            self.record(Event::Disconnected { client, code, duration_ms });
         }
         if self.settings.sys.clients && self.journal.disconnected.take() {
             let client = self.client(index);
@@ -108,14 +108,14 @@ impl Edge {
 
     /// A request is answered with so many bytes, as far as they are there.
     #[inline]
-    pub(crate) fn tell_answer(&mut self, index: ConnIndex, status: u16, bytes: usize) {
+    pub(crate) fn record_answer(&mut self, index: ConnIndex, status: u16, bytes: usize) {
         if self.settings.journal.access {
-            self.tell_request(index, status, bytes as u64);
+            self.record_request(index, status, bytes as u64);
         }
     }
 
     #[cold]
-    fn tell_request(&mut self, index: ConnIndex, status: u16, bytes: u64) {
+    fn record_request(&mut self, index: ConnIndex, status: u16, bytes: u64) {
         let asked = self.journal.take_request(index);
         if !self.journal.access.take() {
             return;
@@ -124,7 +124,7 @@ impl Edge {
         // A request that could not be decoded has neither.
         let asked = asked.unwrap_or(Asked { method: "".into(), path: "".into(), at_ms: now_ms });
         let client = self.client(index);
-        self.tell(Event::Requested {
+        self.record(Event::Requested {
             client,
             method: asked.method,
             path: asked.path,
@@ -136,7 +136,7 @@ impl Edge {
 
     /// An action of a client has been permitted or refused.
     #[inline]
-    pub(crate) fn tell_decision(
+    pub(crate) fn record_decision(
         &mut self,
         index: ConnIndex,
         deed: Deed,
@@ -144,11 +144,11 @@ impl Edge {
         refusal: Option<ErrorCode>,
     ) {
         let of = self.entitlement_of(index);
-        self.tell_decision_of(index, of, deed, topic, refusal);
+        self.record_decision_of(index, of, deed, topic, refusal);
     }
 
     /// An action of a client that presents this entitlement has been permitted or refused.
-    pub(crate) fn tell_decision_of(
+    pub(crate) fn record_decision_of(
         &mut self,
         index: ConnIndex,
         of: Option<u32>,
@@ -163,25 +163,25 @@ impl Edge {
         };
         if is_wanted && self.journal.audit.take() {
             let client = self.client_of(index, of);
-            self.tell(Event::Decided { client, deed, topic: topic.into(), refusal });
+            self.record(Event::Decided { client, deed, topic: topic.into(), refusal });
         }
     }
 
     /// A page's origin is refused. Reported whatever the settings are, once in a minute.
-    pub(crate) fn tell_origin(&mut self, index: ConnIndex, origin: &str) {
+    pub(crate) fn record_origin(&mut self, index: ConnIndex, origin: &str) {
         let Some(count) = self.journal.refuse_origin(self.now.monotonic_ms) else {
             return;
         };
         let client = self.client(index);
-        self.tell(Event::OriginRefused { client, origin: origin.into(), count });
+        self.record(Event::OriginRefused { client, origin: origin.into(), count });
     }
 
-    fn tell(&mut self, event: Event) {
+    fn record(&mut self, event: Event) {
         self.out.journal.push(Entry { time_ms: self.now.unix_ms, event });
     }
 
     /// A home of this thread reports which of its topics have subscribers.
-    pub fn tell_occupancy(&mut self, occupancy: &Occupancy) {
+    pub fn publish_occupancy(&mut self, occupancy: &Occupancy) {
         let node = self.settings.clone();
         let node = node.node_name.as_str();
         let mut publish = |topic: &str, object: Object| self.publish_own(topic, &object.finish());
@@ -206,7 +206,7 @@ impl Edge {
         let settings = self.settings.clone();
         let [access, audit, connected, disconnected] = self.journal.renew(&settings);
         if access > 0 || audit > 0 {
-            self.tell(Event::LeftOut { access, audit });
+            self.record(Event::LeftOut { access, audit });
         }
         let counts =
             [(sys::CLIENTS_CONNECTED, connected), (sys::CLIENTS_DISCONNECTED, disconnected)];

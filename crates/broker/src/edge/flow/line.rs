@@ -14,7 +14,7 @@ impl Edge {
     /// `GET /line`.
     pub(crate) fn begin_line(&mut self, index: ConnIndex) {
         self.send_private(index, HEAD);
-        self.tell_answer(index, 101, HEAD.len());
+        self.record_answer(index, 101, HEAD.len());
         self.connections.slots[index].protocol = Protocol::Line;
         self.set_state(index, State::Line(Box::default()));
         self.session_began(index);

@@ -119,7 +119,7 @@ impl Edge {
     }
 
     /// A plain subscription holds.
-    pub(crate) fn tell_subscribed(&mut self, subscription: SubIndex, grant: &Grant) {
+    pub(crate) fn notify_subscribed(&mut self, subscription: SubIndex, grant: &Grant) {
         let index = self.subscriptions[subscription].connection;
         let client = self.subscriptions[subscription].client;
         let (home, topic) = self.subscription_topic(subscription);
@@ -144,7 +144,7 @@ impl Edge {
     }
 
     /// Subscriptions to filters hold; one, or all of an event stream. The newest comes first.
-    pub(crate) fn tell_subscribed_filters(
+    pub(crate) fn notify_subscribed_filters(
         &mut self,
         index: ConnIndex,
         subscriptions: &[SubIndex],
@@ -204,14 +204,14 @@ impl Edge {
     }
 
     /// A subscription is refused; it ends after this call.
-    pub(crate) fn tell_refused(&mut self, subscription: SubIndex, refusal: Refusal) {
+    pub(crate) fn notify_refused(&mut self, subscription: SubIndex, refusal: Refusal) {
         let index = self.subscriptions[subscription].connection;
         let client = self.subscriptions[subscription].client;
         self.notify_of(index, subscription, &Notice::Refused { client, refusal });
     }
 
     /// A page has found a gap in a topic.
-    pub(crate) fn tell_gap(&mut self, subscription: SubIndex, gap: Gap) {
+    pub(crate) fn notify_gap(&mut self, subscription: SubIndex, gap: Gap) {
         let index = self.subscriptions[subscription].connection;
         let client = self.subscriptions[subscription].client;
         let epoch = self.subscription_epoch(subscription);
@@ -221,7 +221,7 @@ impl Edge {
     }
 
     /// A page has found a gap in a partition of a filter.
-    pub(crate) fn tell_filter_gap(
+    pub(crate) fn notify_filter_gap(
         &mut self,
         subscription: SubIndex,
         partition: PartitionId,
@@ -236,7 +236,7 @@ impl Edge {
     }
 
     /// The policy of a subscription to a topic has left messages out.
-    pub(crate) fn tell_left_out(&mut self, subscription: SubIndex, left_out: LeftOut) {
+    pub(crate) fn notify_left_out(&mut self, subscription: SubIndex, left_out: LeftOut) {
         let index = self.subscriptions[subscription].connection;
         let client = self.subscriptions[subscription].client;
         let epoch = self.subscription_epoch(subscription);
@@ -245,7 +245,7 @@ impl Edge {
     }
 
     /// The policy of a subscription to a filter has left messages of a partition out.
-    pub(crate) fn tell_filter_left_out(
+    pub(crate) fn notify_filter_left_out(
         &mut self,
         subscription: SubIndex,
         partition: PartitionId,
@@ -261,7 +261,7 @@ impl Edge {
 
     /// A replay is over; live messages follow. `from` is what the client has settled by the frames
     /// before.
-    pub(crate) fn tell_caught_up(&mut self, subscription: SubIndex, from: u64, through: u64) {
+    pub(crate) fn notify_caught_up(&mut self, subscription: SubIndex, from: u64, through: u64) {
         let index = self.subscriptions[subscription].connection;
         let client = self.subscriptions[subscription].client;
         let position = Position { epoch: self.subscription_epoch(subscription), offset: through };
@@ -269,7 +269,7 @@ impl Edge {
     }
 
     /// A subscription to a filter is live again in a partition.
-    pub(crate) fn tell_filter_caught_up(
+    pub(crate) fn notify_filter_caught_up(
         &mut self,
         subscription: SubIndex,
         partition: PartitionId,
@@ -283,7 +283,7 @@ impl Edge {
     }
 
     /// Notifies the client that a subscription did not keep up; its policy ends it after this call.
-    pub(crate) fn tell_disconnected(&mut self, subscription: SubIndex) {
+    pub(crate) fn notify_disconnected(&mut self, subscription: SubIndex) {
         let index = self.subscriptions[subscription].connection;
         let client = self.subscriptions[subscription].client;
         let code = UnsubscribeCode::SlowConsumer;

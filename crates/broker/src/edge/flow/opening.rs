@@ -83,7 +83,7 @@ impl Edge {
             self.subscriptions.end_credit(*first);
         }
         self.statistics.gaps += gaps as u64;
-        self.tell_subscribed_filters(index, subscriptions, beginnings);
+        self.notify_subscribed_filters(index, subscriptions, beginnings);
         if self.subscriptions.have_missed_a_round(beginnings) {
             self.connections.slots[index].set(flag::OWED);
         }

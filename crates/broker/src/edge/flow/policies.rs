@@ -18,14 +18,14 @@ impl Edge {
     ) {
         let reason = self.count_left_out(subscription);
         let left_out = LeftOut { from, through, reason };
-        self.tell_filter_left_out(subscription, partition, left_out);
+        self.notify_filter_left_out(subscription, partition, left_out);
     }
 
     /// Counts and reports the records that a page has left out.
     pub(crate) fn leave_out(&mut self, subscription: SubIndex, from: u64, through: u64) {
         let reason = self.count_left_out(subscription);
         let left_out = LeftOut { from, through, reason };
-        self.tell_left_out(subscription, left_out);
+        self.notify_left_out(subscription, left_out);
     }
 
     fn count_left_out(&mut self, subscription: SubIndex) -> SkipReason {
@@ -49,7 +49,7 @@ impl Edge {
     pub(crate) fn disconnect_slow(&mut self, subscription: SubIndex) -> bool {
         let index = self.subscriptions[subscription].connection;
         self.statistics.disconnected += 1;
-        self.tell_disconnected(subscription);
+        self.notify_disconnected(subscription);
         if self.connections.slots[index].is(flag::CLOSING) {
             return false;
         }

@@ -10,7 +10,7 @@ use stdx::key::Key;
 
 /// The bounds of a step: entries examined, subscriptions notified, bytes queued.
 const STEP_LOOKED_MAX: usize = 4_096;
-const STEP_TOLD_MAX: usize = 256;
+const STEP_SENT_MAX: usize = 256;
 const STEP_BYTES_MAX: usize = 64 << 10;
 /// Filters of one connection that missed positions, in one step.
 const OWED_FILTERS_MAX: usize = 32;
@@ -26,7 +26,7 @@ struct Step {
 
 impl Step {
     fn goes_on(&self) -> bool {
-        self.looked < STEP_LOOKED_MAX && self.told < STEP_TOLD_MAX && self.bytes < STEP_BYTES_MAX
+        self.looked < STEP_LOOKED_MAX && self.told < STEP_SENT_MAX && self.bytes < STEP_BYTES_MAX
     }
 }
 
@@ -52,21 +52,21 @@ impl Edge {
     }
 
     /// Sends further positions, if it is time.
-    pub(crate) fn tell_some_positions(&mut self) {
+    pub(crate) fn send_some_positions(&mut self) {
         if !self.subscriptions.begin_step(self.now.monotonic_ms) {
             return;
         }
         let mut step = Step { looked: 0, told: 0, bytes: 0, shared: None };
-        self.tell_owed(&mut step);
+        self.send_missed(&mut step);
         let Some(mut round) = self.subscriptions.take_round() else {
             return;
         };
         step.shared = None;
         while step.goes_on() {
             step.looked += 1;
-            match self.subscriptions.next_to_tell(&mut round) {
+            match self.subscriptions.next_to_send(&mut round) {
                 Next::Subscription(subscription) => {
-                    self.tell_positions(subscription, &round.telling, false, &mut step);
+                    self.send_positions(subscription, &round.telling, false, &mut step);
                 }
                 Next::Nobody => {}
                 Next::Over => return,
@@ -81,20 +81,20 @@ impl Edge {
         self.subscriptions.owe(self.connections.slots.key(index), 0);
     }
 
-    fn tell_owed(&mut self, step: &mut Step) {
-        let telling = self.subscriptions.told_positions();
+    fn send_missed(&mut self, step: &mut Step) {
+        let telling = self.subscriptions.sent_positions();
         while step.goes_on()
             && let Some((key, looked)) = self.subscriptions.next_owed()
         {
             step.looked += 1;
             if self.connections.slots.get(key).is_some() {
-                self.tell_owed_connection(key, looked, &telling, step);
+                self.send_missed_to(key, looked, &telling, step);
             }
         }
     }
 
     /// Sends positions to some subscriptions of a connection that missed them; the others wait.
-    fn tell_owed_connection(
+    fn send_missed_to(
         &mut self,
         key: Key,
         looked: usize,
@@ -106,7 +106,7 @@ impl Edge {
         let (now, later) = all.split_at(all.len().min(OWED_FILTERS_MAX));
         for &subscription in now {
             if self.subscriptions[subscription].is_filter() {
-                self.tell_positions(subscription, telling, true, step);
+                self.send_positions(subscription, telling, true, step);
                 if self.connections.slots[index].facts().has_one_cursor {
                     break;
                 }
@@ -119,7 +119,7 @@ impl Edge {
     }
 
     /// Queues what tells a subscription of these positions, but those in which it catches up.
-    fn tell_positions(
+    fn send_positions(
         &mut self,
         subscription: SubIndex,
         telling: &[(PartitionId, u64)],

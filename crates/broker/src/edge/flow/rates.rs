@@ -68,7 +68,7 @@ impl Edge {
     }
 
     /// Counts an error to a client that goes at once, or was not even let in.
-    pub fn count_told(&mut self, code: ErrorCode) {
+    pub fn count_code(&mut self, code: ErrorCode) {
         self.statistics.errors.count(code);
     }
 

@@ -124,7 +124,7 @@ impl Edge {
         self.statistics.pages += 1;
         if let Some(gap) = page.gap {
             self.statistics.gaps += 1;
-            self.tell_filter_gap(subscription, partition, gap);
+            self.notify_filter_gap(subscription, partition, gap);
         }
         let mut skipped = page.skipped.iter().peekable();
         let mut records = page.records.iter().peekable();
@@ -143,7 +143,7 @@ impl Edge {
         let cursor = self.subscriptions.cursor_of(taken.reader, partition);
         if page.caught_up && cursor.is_none() {
             self.subscriptions.end_filter_replay(taken.reader);
-            self.tell_filter_caught_up(subscription, partition, page.through);
+            self.notify_filter_caught_up(subscription, partition, page.through);
         }
         let slot = &mut self.connections.slots[index];
         if slot.is(flag::CATCHING_UP) {

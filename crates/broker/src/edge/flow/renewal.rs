@@ -17,7 +17,7 @@
 
 use crate::edge::access::renewals::{Asked, Renewal};
 use crate::edge::tickets::names_in;
-use crate::edge::{Edge, Shown, flag};
+use crate::edge::{Edge, Presented, flag};
 use crate::entitlement::{Action, CredentialKind, NEVER, Purpose};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Describe, HomeId, ToHome};
@@ -43,11 +43,11 @@ impl Edge {
         let purpose = Purpose::Renewal { request };
         match self.show(index, purpose, CredentialKind::Token, token.as_bytes()) {
             Err(code) => self.refuse_renewal(index, request, code),
-            Ok(Shown::Asked(digest)) => {
+            Ok(Presented::Asked(digest)) => {
                 let waits = Credential::Renewal { digest, request };
                 self.set_state(index, State::Credential(waits));
             }
-            Ok(Shown::Known(at)) => {
+            Ok(Presented::Known(at)) => {
                 self.connections.slots[index].set(flag::PAUSED);
                 self.renew(index, request, at);
             }

@@ -108,7 +108,7 @@ impl Edge {
     fn open_stream(&mut self, index: ConnIndex, answer: &Answer, raw: u32) {
         let head = events::encode::head(answer);
         self.send_private(index, &head);
-        self.tell_answer(index, 200, head.len());
+        self.record_answer(index, 200, head.len());
         let slot = &mut self.connections.slots[index];
         slot.protocol = Protocol::Events;
         slot.set(raw);

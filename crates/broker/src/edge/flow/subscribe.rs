@@ -69,7 +69,7 @@ impl Edge {
         }
         self.statistics.recoveries.count(grant.continued, grant.gap.is_some());
         self.subscriptions.begin(subscription, slot, home, &grant, &self.settings);
-        self.tell_subscribed(subscription, &grant);
+        self.notify_subscribed(subscription, &grant);
         if grant.replaying {
             self.subscriptions.recovers(subscription);
             self.connections.slots[index].set(flag::LAGGING);
@@ -104,7 +104,7 @@ impl Edge {
         let mut told = gap.map_or(skipped.unwrap_or(after), |gap| gap.to);
         if let Some(gap) = gap {
             self.statistics.gaps += 1;
-            self.tell_gap(subscription, gap);
+            self.notify_gap(subscription, gap);
         }
         if let Some(skipped) = skipped {
             self.leave_out(subscription, after, skipped);
@@ -123,7 +123,7 @@ impl Edge {
         }
         if self.subscriptions[subscription].stage == Stage::Live {
             self.subscriptions.end_credit(subscription);
-            self.tell_caught_up(subscription, told, through);
+            self.notify_caught_up(subscription, told, through);
         } else {
             self.connections.slots[index].set(flag::LAGGING);
             self.mark_dirty(index);
@@ -150,7 +150,7 @@ impl Edge {
     pub(crate) fn refused(&mut self, subscription: SubIndex, refusal: Refusal) {
         self.statistics.subscriptions_refused += 1;
         let index = self.subscriptions[subscription].connection;
-        self.tell_refused(subscription, refusal);
+        self.notify_refused(subscription, refusal);
         self.unsubscribe(subscription);
         self.settled_for_renewal(index);
     }

@@ -157,7 +157,7 @@ impl Subscriptions {
     }
 
     /// The next entry of a round.
-    pub fn next_to_tell(&self, round: &mut Round) -> Next {
+    pub fn next_to_send(&self, round: &mut Round) -> Next {
         let entries = &self.filters.entries;
         if round.filter >= entries.places() {
             return Next::Over;
@@ -196,7 +196,7 @@ impl Subscriptions {
 
     /// The position of each partition that was sent last, for connections that missed one; empty if
     /// none did.
-    pub fn told_positions(&self) -> Vec<(PartitionId, u64)> {
+    pub fn sent_positions(&self) -> Vec<(PartitionId, u64)> {
         if self.positions.owed.is_empty() {
             return Vec::new();
         }

@@ -531,7 +531,7 @@ impl<'a> World<'a> {
             }
             for occupancy in std::mem::take(&mut self.shards[at].out.occupancy) {
                 is_quiet = false;
-                self.shards[at].edge.tell_occupancy(&occupancy);
+                self.shards[at].edge.publish_occupancy(&occupancy);
             }
             while !self.letters_stopped
                 && let Some((from, letter)) = self.shards[at].letters.pop_front()
