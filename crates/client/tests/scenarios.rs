@@ -13,7 +13,7 @@ use script::{Adapter, Outcome, Server, play, play_random, read};
 use serde_json::Value;
 
 /// Scenarios that need a feature which this client does not have.
-const SKIPPED: usize = 12;
+const SKIPPED: usize = 13;
 /// Threads that play in wire mode: most of the time is waiting.
 const PLAYERS: usize = 16;
 
