@@ -31,6 +31,8 @@ const _: () = assert!(size_of::<State>() <= 4);
 pub(super) struct Sockets {
     states: Vec<State>,
     assembly: HashMap<u32, Vec<u8>>,
+    /// The assembly of messages that need none; always empty.
+    none: Vec<u8>,
     subprotocols: &'static [&'static str],
     shown: Shown,
     seed: u64,
@@ -61,6 +63,7 @@ impl Sockets {
         Sockets {
             states: Vec::new(),
             assembly: HashMap::new(),
+            none: Vec::new(),
             subprotocols,
             shown,
             seed,
@@ -121,38 +124,10 @@ impl Sockets {
         if !state.is_open {
             return self.opened(place, bytes);
         }
-        // Most messages come whole and never touch the map.
-        let was_open = state.assembler.is_open();
-        if !was_open && bytes[0] & 0x80 != 0 {
-            let mut none = Vec::new();
-            let step = state
-                .assembler
-                .decode(bytes, Role::Client, MESSAGE_BYTES_MAX, &mut none)
-                .map_err(|error| error.to_string())?;
-            let Step::Done { value, consumed } = step else {
-                return Ok(None);
-            };
-            // A whole message borrows from `bytes` only; the empty buffer could not hold any of it.
-            let incoming = match value {
-                Event::Text(text) => (true, text.len()),
-                Event::Binary(payload) => (false, payload.len()),
-                Event::Ping(payload) => {
-                    let start = consumed - payload.len();
-                    return Ok(Some((Incoming::Ping(&bytes[start..consumed]), consumed)));
-                }
-                Event::Compressed(kind, payload) => {
-                    let start = consumed - payload.len();
-                    return inflate(&mut self.inflater, kind, &bytes[start..consumed], consumed);
-                }
-                Event::Close(close) => return Err(close_text(close.code, close.reason)),
-                Event::Pong(_) | Event::Fragment => return Ok(Some((Incoming::Other, consumed))),
-            };
-            let payload = &bytes[consumed - incoming.1..consumed];
-            let incoming =
-                if incoming.0 { Incoming::Text(payload) } else { Incoming::Binary(payload) };
-            return Ok(Some((incoming, consumed)));
-        }
-        let assembly = self.assembly.entry(place).or_default();
+        // Most messages come whole, in one frame that stays in `bytes`, and never touch the map.
+        let is_whole = !state.assembler.is_open() && bytes[0] & 0x80 != 0;
+        let assembly =
+            if is_whole { &mut self.none } else { self.assembly.entry(place).or_default() };
         let step = state
             .assembler
             .decode(bytes, Role::Client, MESSAGE_BYTES_MAX, assembly)
