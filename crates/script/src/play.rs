@@ -72,6 +72,8 @@ pub(crate) struct Player<'a> {
     is_open: bool,
     /// The client has given up its last attempt.
     pub(crate) has_given_up: bool,
+    /// The frames in the handshake of the last attempt.
+    early: Vec<Value>,
     started: Instant,
 }
 
@@ -90,6 +92,7 @@ impl<'a> Player<'a> {
             ended_ms: 0,
             is_open: false,
             has_given_up: false,
+            early: Vec::new(),
             started: Instant::now(),
         }
     }
@@ -165,6 +168,7 @@ impl<'a> Player<'a> {
                 let url = url.rsplit('/').next().unwrap_or_default().to_owned();
                 self.seen.attempts.push_back(Attempt { url, at_ms: self.now_ms });
                 self.has_given_up = false;
+                self.early = effect["early"].as_array().cloned().unwrap_or_default();
             } else if let Some(sent) = effect["send"].as_str() {
                 self.seen.frames.push_back(frames::decode(&bytes(sent)?)?);
             } else if let Some(code) = effect["close"].as_u64() {
@@ -316,6 +320,10 @@ impl<'a> Player<'a> {
             self.ended_ms = self.clock_ms();
         }
         self.is_open = accepts;
+        let early = std::mem::take(&mut self.early);
+        for frame in early.iter().filter(|_| accepts).filter_map(Value::as_str) {
+            self.seen.frames.push_back(frames::decode(&bytes(frame)?)?);
+        }
         let Some(server) = &mut self.server else {
             return match (status, then) {
                 (Some(status), _) => self.call(

@@ -8,6 +8,7 @@ use tungstenite::protocol::{CloseFrame, Role};
 use tungstenite::{Message, WebSocket};
 use wire::Step;
 use wire::http::{HeadLimits, HeadScan, Request};
+use wire::native::EARLY_FRAME_PREFIX;
 use wire::websocket::handshake::Upgrade;
 
 /// An act of the client.
@@ -152,7 +153,10 @@ impl Server {
         let mut answer = Vec::new();
         upgrade.encode_response(&mut answer, Some(chosen));
         stream.write_all(&answer).map_err(|error| error.to_string())?;
-        let rest = head[consumed..].to_vec();
+        let mut rest = upgrade
+            .early_messages(EARLY_FRAME_PREFIX)
+            .map_err(|_| "a frame in the client's handshake is malformed")?;
+        rest.extend_from_slice(&head[consumed..]);
         self.open = Some(WebSocket::from_partially_read(stream, rest, Role::Server, None));
         self.has_ended = false;
         Ok(())

@@ -64,6 +64,22 @@ fn what_a_client_should_do_passes() {
 }
 
 #[test]
+fn frames_in_the_handshake_come_first() {
+    let steps =
+        json!([{"connect": "a"}, {"client": {"type": "hello"}}, {"client": {"type": "ping"}}]);
+    let reply = |command: &Value| match command["do"].as_str().unwrap() {
+        "start" => {
+            let url = &command["options"]["urls"][0];
+            json!({"effects": [{"connect": url, "early": ["01000100"]}], "timer": null})
+        }
+        "opened" => json!({"effects": [{"send": "070007"}], "timer": null}),
+        _ => json!({"effects": [], "timer": null, "needs": []}),
+    };
+    let (lines, code) = run(&scenario("early frames", steps), "core", reply);
+    assert_eq!((&result(&lines)["result"], code), (&json!("passed"), 0), "{lines:?}");
+}
+
+#[test]
 fn what_it_should_not_do_fails_with_the_step() {
     let check = |name: &str, hello: &str, step: u64, why: &str| {
         let steps = json!([{"connect": "a"}, {"client": {"type": "hello", "name": null}}]);
