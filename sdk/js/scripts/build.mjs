@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 process.chdir(root);
 rmSync("dist", { recursive: true, force: true });
 
-const entryPoints = ["index", "react", "store"].map((name) => `src/${name}.ts`).filter(existsSync);
+const entryPoints = ["index", "react", "store", "persist"].map((name) => `src/${name}.ts`).filter(existsSync);
 const options = { entryPoints, bundle: true, target: "es2020", platform: "neutral", external: ["react"] };
 await build({ ...options, format: "esm", outdir: "dist" });
 await build({ ...options, format: "cjs", outdir: "dist/cjs" });
@@ -19,7 +19,7 @@ const tsc = join(dirname(createRequire(import.meta.url).resolve("typescript")), 
 execFileSync(process.execPath, [tsc, "-p", "."], { stdio: "inherit" });
 mkdirSync("dist/cjs", { recursive: true });
 const types = (from) => !/cjs/.test(from);
-for (const name of ["index", "react", "store", "client", "codes", "errors", "items", "message", "options", "storage", "subscription", "codec", "core", "platform"]) {
+for (const name of ["index", "react", "store", "client", "codes", "errors", "items", "message", "options", "persist", "storage", "subscription", "codec", "core", "platform"]) {
   for (const path of [`${name}.d.ts`, name]) {
     if (existsSync(`dist/${path}`)) cpSync(`dist/${path}`, `dist/cjs/${path}`, { recursive: true, filter: types });
   }

@@ -1,1 +1,24 @@
-export { CroreError, GapError } from "./errors.js";
+/**
+ * The client of Crore for browsers, Node, Deno, Bun and React Native.
+ *
+ * @packageDocumentation
+ */
+export { Crore, type Page } from "./client.js";
+export { Subscription, type MessagesOptions } from "./subscription.js";
+export { Message, type Tag } from "./message.js";
+export { CroreError, GapError, type OwnErrorName } from "./errors.js";
+export type { CaughtUp, Gap, Item, Report, Skipped } from "./items.js";
+export type {
+  Data,
+  HistoryOptions,
+  Options,
+  PublishOptions,
+  Start,
+  SubscribeOptions,
+  TokenSource,
+} from "./options.js";
+export type { Storage } from "./storage.js";
+export type { SocketConstructor, SocketLike } from "./platform.js";
+export type { Level, State } from "./core/core.js";
+export type { Published } from "./core/calls.js";
+export type { TokenReason } from "./core/tokens.js";

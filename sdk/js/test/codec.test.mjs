@@ -94,7 +94,7 @@ const reasonOf = (wanted, reason) => (reason === "other" ? wanted : reason);
 /** A decoded frame as the vectors write it. */
 const SHOWN = {
   welcome: (it) => ({
-    connection: it.connection,
+    connection: String(BigInt(`0x${it.connection}`)),
     ping_interval_s: it.pingIntervalS,
     time_ms: it.timeMs,
     frame_bytes_max: it.frameBytesMax,

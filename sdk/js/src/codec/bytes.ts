@@ -144,19 +144,14 @@ export function textOf(bytes: Uint8Array): string {
   }
 }
 
-/** Decimal text of a varint's bytes, for numbers above 2^53. */
+/** Hex digits of bytes. */
+export function hexOf(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Decimal text of a varint's bytes, for numbers above 2^53. Rare, so it may be slow. */
 function decimalOf(varint: Uint8Array): string {
-  let digits = [0];
-  for (let at = varint.length - 1; at >= 0; at--) {
-    let carry = varint[at]! & 127;
-    digits = digits.map((digit) => {
-      const sum = digit * 128 + carry;
-      carry = Math.floor(sum / 10);
-      return sum % 10;
-    });
-    for (; carry > 0; carry = Math.floor(carry / 10)) digits.push(carry % 10);
-  }
-  return digits.reverse().join("");
+  return Array.from(varint).reduceRight((value, byte) => value * BigInt(128) + BigInt(byte & 127), BigInt(0)).toString();
 }
 
 /** Builds one frame. */
@@ -193,18 +188,9 @@ export class Writer {
   /** A decimal text of 64 bits as varint. */
   epoch(text: string): this {
     if (text.length < 16) return this.varint(Number(text));
-    let digits = Array.from(text, Number);
-    for (;;) {
-      let rest = 0;
-      digits = digits.map((digit) => {
-        const sum = rest * 10 + digit;
-        rest = sum % 128;
-        return Math.floor(sum / 128);
-      });
-      const isLast = digits.every((digit) => digit === 0);
-      this.u8(isLast ? rest : rest | 128);
-      if (isLast) return this;
-    }
+    let value = BigInt(text);
+    for (; value > 127; value /= BigInt(128)) this.u8(Number(value % BigInt(128)) | 128);
+    return this.u8(Number(value));
   }
 
   raw(bytes: Uint8Array): this {

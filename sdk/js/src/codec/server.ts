@@ -1,7 +1,7 @@
 /** Decoding of the server's frames. Bytes that are no frame throw `FrameError`. */
 
 import { Message, type Tag } from "../message.js";
-import { FrameError, Reader, malformed, textOf } from "./bytes.js";
+import { FrameError, Reader, hexOf, malformed, textOf } from "./bytes.js";
 import type { Place } from "./position.js";
 
 /** Where a subscription begins. */
@@ -15,7 +15,7 @@ export interface Beginning {
 
 export interface Welcome {
   type: "welcome";
-  /** The node's number of this connection, as decimal text. */
+  /** The node's number of this connection, in hex. */
   connection: string;
   pingIntervalS: number;
   timeMs: number;
@@ -197,7 +197,7 @@ const DECODERS: Record<number, Decoder> = {
     if (reader.u8() !== 1) throw new FrameError("unsupported_version", true);
     const frame: Welcome = {
       type: "welcome",
-      connection: connectionOf(reader.take(8)),
+      connection: hexOf(reader.take(8).slice().reverse()),
       pingIntervalS: reader.varint32(),
       timeMs: reader.bound(),
       frameBytesMax: reader.bound(),
@@ -363,19 +363,4 @@ function ping(reader: Reader, type: "ping" | "pong"): ServerFrame {
   const token = reader.epoch();
   reader.options(flags);
   return { type, token };
-}
-
-/** Eight bytes, lowest first, as decimal text. */
-function connectionOf(bytes: Uint8Array): string {
-  // The same number as a varint, so that one function makes decimal text.
-  const bits: number[] = [];
-  for (const byte of bytes) for (let bit = 0; bit < 8; bit++) bits.push((byte >> bit) & 1);
-  const groups: number[] = [];
-  for (let at = 0; at < 64; at += 7) {
-    let group = 0;
-    for (let bit = 0; bit < 7; bit++) group |= (bits[at + bit] ?? 0) << bit;
-    groups.push(group);
-  }
-  while (groups.length > 1 && groups[groups.length - 1] === 0) groups.pop();
-  return new Reader(Uint8Array.from(groups, (it, at) => (at < groups.length - 1 ? it | 128 : it))).epoch();
 }

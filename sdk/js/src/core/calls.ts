@@ -90,7 +90,7 @@ export class Calls {
   private hasGivenUp = false;
 
   constructor(
-    private readonly producerId: Uint8Array,
+    public producerId: Uint8Array,
     private readonly host: Host,
   ) {}
 

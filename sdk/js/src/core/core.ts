@@ -160,11 +160,7 @@ export class Core {
   }
 
   subscribe(now: number, filter: string, options: SubscribeOptions): CoreSubscription {
-    this.refuseIfClosed();
-    if (!hasLength(filter)) throw invalid("a topic has 1 to 255 bytes");
-    if (this.byFilter.has(filter)) {
-      throw new CroreError("AlreadySubscribed", `there is a subscription to ${filter}`);
-    }
+    this.check(filter);
     const { bufferItems, bufferBytes } = this.settings;
     const it = new CoreSubscription(filter, options, bufferItems, bufferBytes);
     this.byFilter.set(filter, it);
@@ -219,7 +215,15 @@ export class Core {
     this.after(now);
   }
 
-  /** Takes items out of a subscription's buffer: `max`, not counting those that only settle. */
+  /** The oldest item of a subscription's buffer. */
+  takeOne(now: number, it: CoreSubscription): Item | undefined {
+    const item = it.take();
+    if (it.isEmpty) it.isAnnounced = false;
+    if (!it.end) this.refill(now, it);
+    return item;
+  }
+
+  /** Several items of a subscription's buffer: `max`, not counting those that only settle. */
   take(now: number, it: CoreSubscription, max: number): Item[] {
     const items: Item[] = [];
     while (max > 0) {
@@ -231,6 +235,25 @@ export class Core {
     if (it.isEmpty) it.isAnnounced = false;
     if (!it.end) this.refill(now, it);
     return items;
+  }
+
+  /** Refuses what `subscribe` would refuse. */
+  check(filter: string): void {
+    this.refuseIfClosed();
+    if (!hasLength(filter)) throw invalid("a topic has 1 to 255 bytes");
+    if (this.byFilter.has(filter)) {
+      throw new CroreError("AlreadySubscribed", `there is a subscription to ${filter}`);
+    }
+  }
+
+  /** Publishes `once` under this id from now on. */
+  setProducer(id: Uint8Array): void {
+    this.calls.producerId = id;
+  }
+
+  /** The platform has closed the socket, and will say when to come back: see `probe`. */
+  suspend(now: number): void {
+    this.lost(now, { state: "waiting", reason: "network" }, true);
   }
 
   // What happens to the connection.
@@ -308,7 +331,8 @@ export class Core {
 
   /** The platform woke up or is online again: is the connection still there? */
   probe(now: number, patienceMs: number): void {
-    if (this.phase === "waiting" && !this.plan) {
+    // After GO_AWAY the server spreads the returns.
+    if (this.phase === "waiting" && this.state.reason !== "go_away") {
       this.waitUntil = now;
       this.tick(now);
     } else if (this.phase === "ready" && this.probeUntil === undefined) {

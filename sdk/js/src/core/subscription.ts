@@ -10,6 +10,7 @@ import { Cursors, Proof } from "./proof.js";
 /** Bytes that an item counts beside its payload. */
 const ITEM_BYTES = 64;
 const GAPS_MAX = 16;
+const SETTLING_MAX = 16;
 
 export interface SubscribeOptions {
   start: WireStart;
@@ -122,8 +123,8 @@ export class CoreSubscription {
     } else if (item.kind === "skipped") this.skipsCount++;
     else if (item.kind === "message") this.messages++;
     else {
-      // Only the newest place counts, so a reader that sleeps gets one.
-      const last = this.items.length > this.head ? this.items[this.items.length - 1] : undefined;
+      // A reader that sleeps gets the newest place only.
+      const last = this.items.length > this.head + SETTLING_MAX ? this.items[this.items.length - 1] : undefined;
       if (last && last.kind === "caught_up" && last.partition === item.partition) {
         this.items[this.items.length - 1] = item;
         return;

@@ -1,0 +1,113 @@
+import type { PublishInput, Published } from "./core/calls.js";
+import type { Level } from "./core/core.js";
+import type { TokenReason } from "./core/tokens.js";
+import type { Tag } from "./message.js";
+import type { SocketConstructor } from "./platform.js";
+import type { Storage } from "./storage.js";
+
+/**
+ * Returns the newest token, or nothing if there is no new one. An error with the name
+ * `Unauthorized` ends the client; after any other one the source is called again.
+ */
+export type TokenSource = (
+  reason: TokenReason,
+  signal: AbortSignal | undefined,
+) => string | undefined | Promise<string | undefined>;
+
+/** Keeps publications over the end of the program: see `crore/persist`. */
+export type Persist = (host: PersistHost) => Persisted;
+
+/** What a client gives to its `persist`. */
+export interface PersistHost {
+  publish(input: PublishInput): Promise<Published>;
+  producer(id: Uint8Array): void;
+  isClosed(): boolean;
+  failed(error: unknown): void;
+}
+
+/** What a client needs of its `persist`. */
+export interface Persisted {
+  publish(input: PublishInput): Promise<Published>;
+  idle(): Promise<void>;
+  release(): void;
+}
+
+/** Options of a client. */
+export interface Options {
+  /** A fixed token, or the source of tokens. */
+  token?: string | TokenSource;
+  /** A name for the logs of the node. */
+  name?: string;
+  /** The id for `once`: 1 to 64 bytes that only this publisher uses. Default: random. */
+  producerId?: string | Uint8Array;
+  /** Where positions of named subscriptions are stored. */
+  storage?: Storage;
+  /** `persist(storage)` of `crore/persist`: `once` publications survive the program. */
+  persist?: Persist;
+  /** Takes the events of the log: never payloads or tokens. */
+  log?: (level: Level, event: string, fields: Record<string, unknown>) => void;
+  /** Another WebSocket than the platform's, such as that of the package `ws`. */
+  webSocket?: SocketConstructor;
+  /** React Native's `AppState`: the client checks its connection when the app comes back. */
+  appState?: { addEventListener(type: "change", listener: (state: string) => void): { remove(): void } };
+  /** The waits between attempts, in milliseconds. */
+  backoff?: { base?: number; max?: number; resetAfter?: number };
+  /** The bound of what waits for a subscription's reader. */
+  buffer?: { items?: number; bytes?: number };
+}
+
+/** Where a subscription begins. */
+export type Start =
+  | "live"
+  /** The retained message or the newest one, then live. */
+  | "snapshot"
+  /** All messages behind a position, then live. */
+  | { since: string }
+  /** For filters: all messages behind a position of each partition, then live. */
+  | { sinceEach: Record<number, string> }
+  /** The newest messages, then live. */
+  | { last: number };
+
+export interface SubscribeOptions {
+  start?: Start;
+  /** Ends with an error that has `restart`, in place of a gap at the start. */
+  failOnGap?: boolean;
+  /** What the server does when this subscription lags. */
+  policy?: "replay" | "conflate" | "drop" | "disconnect";
+  /** What the client does when the reader is slow: pause at the server's log, or skip the oldest. */
+  overflow?: "pause" | "skip";
+  /** With `storage`: the position is stored by this name, and the next start resumes from it. */
+  name?: string;
+}
+
+/** A payload: bytes, text, or a value that becomes JSON. */
+export type Data = Uint8Array | ArrayBuffer | string | object | number | boolean | null;
+
+export interface PublishOptions {
+  /** In the log exactly once, repeated until it is answered. */
+  once?: boolean;
+  /** As `once`, by a key of 1 to 128 bytes in place of a sequence: for publishers without memory. */
+  key?: string | Uint8Array;
+  /** Also the topic's retained message; an empty payload clears it. */
+  retain?: boolean;
+  contentType?: string;
+  tags?: readonly Tag[] | Record<string, string>;
+  /** Only in this epoch of the log. */
+  expectedEpoch?: string;
+  /** Milliseconds until the call settles: 10,000, with `once` 60,000. */
+  timeout?: number;
+  /** Gives the call up. */
+  signal?: AbortSignal;
+}
+
+export interface HistoryOptions {
+  /** Messages behind this position; with `reverse` before it. */
+  after?: string;
+  /** The newest first. */
+  reverse?: boolean;
+  /** At most so many messages. */
+  limit?: number;
+  /** `"throw"` (default): a range that is gone throws `GapError`. */
+  gaps?: "throw" | "report";
+  timeout?: number;
+}
