@@ -5,6 +5,7 @@
 //! its own descriptor table, network, receive buffer, connections and histograms; the report merges
 //! them.
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 pub mod audit;
 pub mod choice;

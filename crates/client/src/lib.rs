@@ -29,6 +29,7 @@
 //! Place: outside the node. [`session`] is the same without I/O, for programs with their own event
 //! loop, and [`proof`] is the rule that detects holes.
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 pub mod backoff;
 mod client;

@@ -4,6 +4,7 @@
 //! Exit codes: 0 done, 1 failed, 2 usage, 78 configuration, 130 and 143 ended by SIGINT and
 //! SIGTERM.
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 mod admin;
 mod budget;

@@ -4,6 +4,7 @@
 //! Place: at compile time only. `stdx` exports the derives; generated code names `::stdx`.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 mod counters;
 mod hand;

@@ -12,6 +12,7 @@
 //! writes there. The lock is the kernel's, so it ends with the process, even after a crash.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 use log::store::{Disk, DiskError, WITNESS_NAME};
 use rustix::fs::{FlockOperation, flock};

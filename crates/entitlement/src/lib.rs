@@ -9,6 +9,7 @@
 //! unknown content grants nothing; every list is bounded; no code here logs or prints a credential
 //! or a key.
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 pub mod algorithm;
 pub mod api_keys;

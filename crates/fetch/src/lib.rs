@@ -6,6 +6,7 @@
 //! Invariants: the bytes of head and body are bounded, and so is the total time, except for the
 //! system's name resolution. A redirect is an answer like any other, so no other host is ever used.
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 pub mod push;
 mod url;

@@ -9,6 +9,7 @@
 //! target/release/lab --help
 //! ```
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 mod decisions;
 mod deflate;

@@ -14,6 +14,7 @@
 //! segments, oldest first.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 mod handing;
 mod index;

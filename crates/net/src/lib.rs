@@ -30,6 +30,7 @@
 //!   `Writable`, `Closed`.
 //! - **Bounds.** One `poll` returns a bounded number of events and accepts a bounded number of
 //!   connections, whatever the peers do.
+#![deny(clippy::unwrap_used)]
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

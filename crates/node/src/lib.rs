@@ -3,6 +3,7 @@
 //! The binary runs it on kernel sockets ([`start`]); the simulator runs [`reactor::Reactor`] on its
 //! own network, mailboxes and clock.
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 pub mod admission;
 mod age_clock;

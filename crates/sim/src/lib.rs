@@ -5,6 +5,7 @@
 //! all data that clients receive. Equal seeds give equal runs. `docs/reliability.md` lists the
 //! promises that are checked here.
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 pub mod client;
 pub mod covering;

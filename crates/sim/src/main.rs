@@ -3,6 +3,7 @@
 //! `sim --seeds N [--first S] [--big]` runs N worlds; `sim --seed S --trace` shows one; `sim
 //! --mutations N` reports the number of worlds after which each planted bug is found.
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 use sim::{Mutation, Options, Outcome, Scale};
 use std::collections::BTreeMap;

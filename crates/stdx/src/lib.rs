@@ -2,6 +2,7 @@
 //!
 //! This crate knows no topics, connections or frames. `unsafe` is allowed here and in `net` only;
 //! each block says why it is sound, and only `chunk` has any.
+#![deny(clippy::unwrap_used)]
 
 // The derives name `::stdx`, in this crate as well.
 extern crate self as stdx;

@@ -23,6 +23,7 @@
 //! The handshake is rustls's; the record layer after it is ours (`record`), because it is small and
 //! has no buffers.
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};

@@ -4,6 +4,7 @@
 //! topics or sessions. The server, the client, the benchmark, the simulator and the fuzzers use the
 //! same codecs. [`codec`] has their common contract.
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 pub mod codec;
 pub mod http;

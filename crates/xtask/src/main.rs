@@ -6,6 +6,7 @@
 //! Invariants: a step without tests fails; a missing tool is installed or named, never skipped.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used)]
 
 mod budget;
 mod ci;

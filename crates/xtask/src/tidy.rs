@@ -37,6 +37,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "layers", find: layers::edge },
     Rule { name: "documents", find: manifests::documents },
     Rule { name: "unsafe code", find: sources::unsafe_code },
+    Rule { name: "unwraps", find: sources::unwraps },
     Rule { name: "opening", find: sources::opening },
     Rule { name: "file length", find: sources::file_length },
     Rule { name: "function length", find: sources::function_length },

@@ -57,21 +57,35 @@ const FUZZ_TARGETS: &[(&str, &str)] = &[
 
 /// `#![forbid(unsafe_code)]` opens every crate except the two with `unsafe`.
 pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
-    let is_root = |file: &&File| {
-        let parts: Vec<&str> = file.path.split('/').collect();
-        match parts.as_slice() {
-            ["crates", name, "src", "lib.rs" | "main.rs"] => !UNSAFE_CRATES.contains(name),
-            ["crates", _, "src", "bin", _]
-            | ["tests", "src", "lib.rs"]
-            | ["tests", "src", "bin", _] => true,
-            _ => false,
-        }
-    };
+    let has_line = |file: &File| file.lines().any(|(_, line)| line == "#![forbid(unsafe_code)]");
     tree.rust()
-        .filter(is_root)
-        .filter(|file| !file.lines().any(|(_, line)| line == "#![forbid(unsafe_code)]"))
+        .filter(|file| is_root(&file.path, UNSAFE_CRATES) && !has_line(file))
         .map(|file| file.finding(0, "`#![forbid(unsafe_code)]` is missing"))
         .collect()
+}
+
+/// `clippy::unwrap_used` is denied in every crate but those of tests. It is denied here and not in
+/// the workspace, because there it would hold for the helpers of `tests/` as well.
+pub fn unwraps(tree: &Tree) -> Vec<Finding> {
+    let is_denied =
+        |file: &File| file.lines().any(|(_, line)| line.starts_with("#![deny(clippy::unwrap_used"));
+    tree.rust()
+        .filter(|file| file.path.starts_with("crates/") && is_root(&file.path, &["script"]))
+        .filter(|file| !is_denied(file))
+        .map(|file| file.finding(0, "`#![deny(clippy::unwrap_used)]` is missing"))
+        .collect()
+}
+
+/// Whether a file is the root of a crate, other than the libraries and programs of `exempt`.
+fn is_root(path: &str, exempt: &[&str]) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts.as_slice() {
+        ["crates", name, "src", "lib.rs" | "main.rs"] => !exempt.contains(name),
+        ["crates", _, "src", "bin", _]
+        | ["tests", "src", "lib.rs"]
+        | ["tests", "src", "bin", _] => true,
+        _ => false,
+    }
 }
 
 /// Every Rust file opens with its purpose.
@@ -286,6 +300,16 @@ mod tests {
         assert_eq!(count(unsafe_code, "crates/crore/src/main.rs", "//! A crate.\n"), 1);
         assert_eq!(count(unsafe_code, "crates/wire/src/frame.rs", "//! A module.\n"), 0);
         assert_eq!(count(unsafe_code, "crates/net/src/lib.rs", "//! A crate.\n"), 0);
+    }
+
+    #[test]
+    fn unwraps_are_denied() {
+        let denied = "//! A crate.\n#![deny(clippy::unwrap_used)]\n";
+        assert_eq!(count(unwraps, "crates/wire/src/lib.rs", denied), 0);
+        assert_eq!(count(unwraps, "crates/wire/src/lib.rs", "//! A crate.\n"), 1);
+        assert_eq!(count(unwraps, "crates/script/src/lib.rs", "//! A crate.\n"), 0);
+        assert_eq!(count(unwraps, "crates/wire/tests/a.rs", "//! A test.\n"), 0);
+        assert_eq!(count(unwraps, "tests/src/lib.rs", "//! Tests.\n"), 0);
     }
 
     #[test]
