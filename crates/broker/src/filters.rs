@@ -68,7 +68,7 @@ impl<T> FilterTrie<T> {
         self.len == 0
     }
 
-    /// Gives a filter its value; what it had before comes back.
+    /// Gives a filter its value, and returns the former one.
     pub fn insert(&mut self, filter: Filter<'_>, value: T) -> Option<T> {
         let (levels, has_rest) = split(filter);
         let mut node = ROOT;
@@ -335,7 +335,7 @@ mod tests {
         trie
     }
 
-    /// `a` or `+` in each of so many levels, and then an end.
+    /// `a` or `+` in each of this number of levels, and then an end.
     fn hostile(levels: u32, end: &str) -> FilterTrie<u32> {
         let mut trie = FilterTrie::default();
         for number in 0..1 << levels {

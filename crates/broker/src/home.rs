@@ -123,7 +123,7 @@ pub struct Home {
     forgetting: VecDeque<(u32, Slice)>,
     /// Whose lagging streams are fed next.
     next_edge: usize,
-    /// Pages for filters whose cursors are beyond what a lagging stream has carried.
+    /// Pages for filters whose cursors are beyond a lagging stream's position.
     scans_ahead: Vec<(Caller, Scan)>,
     reported: occupancy::Reported,
     statistics: HomeStatistics,
@@ -403,7 +403,7 @@ impl Home {
         }
     }
 
-    /// Does what a handler has decided.
+    /// Carries out a handler's decision.
     fn take_step(&mut self, from: Caller, step: Step, turn: &mut Turn<'_>) {
         match step {
             Step::Done(letter) => {

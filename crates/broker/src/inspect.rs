@@ -34,7 +34,7 @@ pub const ANSWER_LEN_MAX: u32 = 1_000;
 pub const COUNTED_RECORDS_MAX: u32 = 10_000;
 /// Bytes of them.
 pub const COUNTED_BYTES_MAX: u32 = 64 << 20;
-/// Messages of the last so many milliseconds are recent.
+/// The age up to which messages are recent, in milliseconds.
 pub const RECENT_MS: u64 = 10_000;
 /// Recent messages that are counted of one topic, at most.
 pub const RECENT_RECORDS_MAX: u32 = 64;

@@ -126,7 +126,7 @@ pub struct Resumed {
 pub struct PageLimits {
     /// The maximum number of records.
     pub records_max: u32,
-    /// About so many bytes; one record always fits.
+    /// The approximate maximum of bytes; one record always fits.
     pub bytes_max: u32,
 }
 
@@ -146,7 +146,7 @@ pub enum ReadMode {
 /// Messages left out of a page on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Skip {
-    /// Exclusive: what comes before is settled.
+    /// Exclusive: everything before is settled.
     pub from: u64,
     /// Inclusive.
     pub through: u64,
@@ -284,7 +284,7 @@ pub struct Publish {
     pub publication: Publication,
 }
 
-/// Asks for interest in what a filter covers, for one subscription.
+/// Asks for interest in the topics that a filter covers, for one subscription.
 #[derive(Clone, Debug)]
 pub struct AddFilter {
     /// The hash of the user; 0 where clients present no credentials.
@@ -598,7 +598,7 @@ impl ToHome {
     }
 }
 
-/// The cost of a publication whose payload, content type and tags have so many bytes.
+/// The cost of a publication by the bytes of its payload, content type and tags.
 pub(crate) fn publication_cost(message_bytes: usize) -> u32 {
     (message_bytes as u32).saturating_add(REQUEST_BYTES)
 }

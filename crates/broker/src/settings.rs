@@ -180,7 +180,7 @@ pub struct LogSettings {
     pub epoch: u64,
     /// Earlier lives of a log on disk, oldest first; positions of them may still be good.
     pub older_epochs: Vec<OlderEpoch>,
-    /// Records of all its partitions take at most so many bytes; the oldest segments are evicted.
+    /// Maximum bytes of the records of all its partitions; the oldest segments are evicted.
     /// In a log on disk this is the disk's bound.
     pub log_bytes_max: u64,
     /// Cache of a log on disk: the newest records of all its partitions take at most these bytes in
@@ -192,7 +192,7 @@ pub struct LogSettings {
     /// Capacity of a segment, in bytes; of a log on disk, there. In memory its segments have at
     /// most 2 MiB.
     pub segment_bytes: u32,
-    /// Retained messages of all its partitions take at most so many bytes; beyond that a retaining
+    /// Maximum bytes of the retained messages of all its partitions; beyond that a retaining
     /// publish is refused.
     pub retained_bytes_max: u64,
 }

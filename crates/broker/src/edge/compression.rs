@@ -88,12 +88,12 @@ impl Compression {
         self.work_bytes
     }
 
-    /// Whether this turn may compress so many bytes more for a single connection.
+    /// Whether this turn may compress this number of further bytes for a single connection.
     pub fn has_share(&self, plain_bytes: usize) -> bool {
         self.private_bytes + plain_bytes <= PRIVATE_BYTES_TURN_MAX
     }
 
-    /// Takes so many bytes of this turn's share.
+    /// Takes this number of bytes of the turn's share.
     pub fn take_share(&mut self, plain_bytes: usize) {
         self.private_bytes += plain_bytes;
     }

@@ -26,7 +26,7 @@ enum Step {
     Settling,
     /// The connections before this index have been closed.
     Closing(u32),
-    /// Only what the others still owe is written.
+    /// Only answers of the homes are written.
     Over,
 }
 

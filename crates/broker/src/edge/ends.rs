@@ -47,7 +47,7 @@ impl End {
     pub const ENDED: End = End(2);
     /// HTTP: an answer was the last, or no further request came.
     pub const FINISHED: End = End(3);
-    /// The client did not drain what it was to get.
+    /// The client did not read its output.
     pub const SLOW: End = End(4);
     /// Unfinished frames and requests of all connections were too much.
     pub const UNFINISHED_INPUT: End = End(5);

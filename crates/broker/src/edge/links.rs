@@ -44,7 +44,7 @@ const BEYOND_BYTES_MAX: u64 = 64 << 20;
 const PAGES_INFLIGHT_MAX: u32 = 128;
 
 impl Links {
-    /// Links to so many homes with so many logs, without a request in flight.
+    /// Links to these numbers of homes and logs, without a request in flight.
     pub fn new(homes_count: usize, logs_count: usize) -> Links {
         Links {
             homes: (0..homes_count).map(|_| HomeLink::new(logs_count)).collect(),
@@ -91,7 +91,7 @@ impl Links {
         }
     }
 
-    /// A home has handled so many requests of a lane, of so many bytes together.
+    /// A home has handled this number of requests of a lane, with these bytes together.
     pub fn consume(&mut self, home: HomeId, lane: Lane, requests: u32, bytes: u64) {
         let window = self.window(home, lane);
         debug_assert!(

@@ -19,7 +19,7 @@ use stdx::handing::Hand;
 /// partitions expire in time.
 pub(super) const SEGMENT_AGE_PART: u64 = 8;
 
-/// A partition and what its home knows of it beside the log.
+/// A partition and its home's state beside the log.
 #[derive(Debug)]
 pub(super) struct HomePartition {
     /// The number of the partition over all logs.

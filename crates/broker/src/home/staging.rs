@@ -23,7 +23,7 @@ use stdx::memory::{tree_bytes, vector_bytes};
 /// Bytes of records that one home has staged for one log, at least; where edges may bring more at
 /// their own bound (`stream_credit_bytes` each), twice as much as that.
 const STAGED_BYTES_MAX: u64 = 64 << 20;
-/// Encoded records share areas of so many bytes.
+/// Bytes of an area that encoded records share.
 const AREA_BYTES: usize = 64 << 10;
 
 /// Publications of this home that wait for one log on disk.
@@ -117,7 +117,7 @@ impl Staging {
         self.is_available && !self.silence.is_stall()
     }
 
-    /// Whether there is room for a record of so many bytes. Alone, any record has room.
+    /// Whether a record of this number of bytes has room. Alone, any record has room.
     pub fn has_room(&self, record_bytes: u64, bytes_max: u64) -> bool {
         self.staged.is_empty() || self.staged_bytes + record_bytes <= bytes_max
     }

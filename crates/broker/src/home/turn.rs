@@ -29,7 +29,7 @@ pub struct HomeOutputs {
 }
 
 impl HomeOutputs {
-    /// Nothing for so many edges.
+    /// Empty outputs for this number of edges.
     pub fn new(edges_count: u16) -> HomeOutputs {
         HomeOutputs {
             letters: (0..edges_count).map(|_| Vec::new()).collect(),

@@ -79,7 +79,7 @@ impl Session<'_> {
         }
     }
 
-    /// The prefix of a body has at most so many bytes.
+    /// Maximum bytes of the prefix of a body.
     pub fn prefix_bytes_max(&self, encoded: &Encoded, body_bytes: usize) -> usize {
         match self.protocol {
             Protocol::Events if encoded.has_cursor => events::encode::ID_LINE_BYTES_MAX,
@@ -126,7 +126,7 @@ impl Session<'_> {
         }
     }
 
-    /// The positions of so many partitions take at most so many bytes.
+    /// Maximum bytes of the positions of this number of partitions.
     pub fn positions_bytes_max(&self, partitions: usize) -> usize {
         match self.protocol {
             Protocol::Events => events::encode::ID_LINE_BYTES_MAX,

@@ -47,7 +47,7 @@ impl Poll {
         }
     }
 
-    /// Takes what the subscription is notified of. Nothing is written before the poll ends.
+    /// Takes a notice of the subscription. Nothing is written before the poll ends.
     pub fn notice(&mut self, notice: &Notice<'_>) -> Encoded {
         let then = match *notice {
             Notice::Subscribed { grant, .. } => {

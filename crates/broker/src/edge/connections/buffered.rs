@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
-/// Unfinished input has to grow by so many bytes for each second of `unfinished_input_timeout_ms`.
+/// Minimum growth of unfinished input in bytes per second of `unfinished_input_timeout_ms`.
 const PROGRESS_BYTES_S: u64 = 1 << 10;
 /// The part of `pinned_bytes_max` that clients without a credential buffer before they end first.
 const UNENTITLED_PART: u64 = 8;
@@ -53,7 +53,7 @@ pub(crate) struct Came {
 }
 
 impl Buffered {
-    /// Counts so many bytes of unfinished input of a connection, after `came`.
+    /// Counts this number of bytes of unfinished input of a connection, after `came`.
     pub fn hold(
         &mut self,
         index: ConnIndex,

@@ -62,7 +62,7 @@ pub(crate) enum Progress {
     Consumed(usize),
     /// The bytes of a handshake, and the frames that came with it; they precede later ones.
     Upgraded(usize, Vec<u8>),
-    /// An unfinished unit; it will have at least so many bytes.
+    /// An unfinished unit, and its minimum length in bytes.
     Needs(usize),
     /// Nothing more for now: paused, or closing.
     Stop,

@@ -12,21 +12,21 @@
 use std::ops::Range;
 use stdx::handing::Hand;
 
-/// A round through all connections takes about so long, or a second if there are few.
+/// The time of a round through all connections, in milliseconds; a second if there are few.
 const ROUND_MS: Range<u64> = 4_000..16_000;
 /// A deadline may be late by this part of its interval.
 const LATE_PART: u64 = 8;
 /// Deadlines that one step is to bring together, where all have the shortest interval: who is woken
 /// to answer one answers several, and so is the thread that reads the answers.
 const STEP_DUE: u64 = 128;
-/// At least so many blocks are examined in a second: a round of few connections is shorter.
+/// Minimum blocks per second: a round of few connections is shorter.
 const BLOCKS_PER_S_MIN: u64 = 64;
 /// Neighbours that are examined together.
 const BLOCK: u32 = 64;
 /// The number of blocks in a step, if that makes it neither shorter nor longer than `STEP_MS`.
 const STEP_BLOCKS: u64 = 32;
 const STEP_MS: Range<u64> = 10..1_000;
-/// Steps are made longer than that only up to here: what comes meanwhile waits for their pings.
+/// Maximum length of a longer step, in milliseconds: input meanwhile waits for its pings.
 const STEP_DUE_MS_MAX: u64 = 50;
 
 /// The pace of a sweep.

@@ -411,7 +411,7 @@ impl Edge {
             }
             is_over
         } else if slot.is(flag::BLOCKED) {
-            // The client may not have what waits for it, and a close frame would come behind that.
+            // The client may not have its waiting output, and a close frame would come behind that.
             self.abort(index);
             true
         } else {

@@ -11,8 +11,8 @@ use crate::protocol::flag;
 use wire::native::CloseCode;
 
 impl Edge {
-    /// Counts what a connection buffers now, and ends the largest holders while all together buffer
-    /// too much.
+    /// Counts the buffered bytes of a connection, and ends the largest holders while all together
+    /// buffer too much.
     #[inline]
     pub(crate) fn count_input(&mut self, index: ConnIndex, came: Came) {
         let slot = &self.connections.slots[index];

@@ -106,7 +106,7 @@ impl Edge {
         self.journal.note_request(index, method, target, self.now.monotonic_ms);
     }
 
-    /// A request is answered with so many bytes, as far as they are there.
+    /// A request is answered with this number of bytes, as far as they are known.
     #[inline]
     pub(crate) fn record_answer(&mut self, index: ConnIndex, status: u16, bytes: usize) {
         if self.settings.journal.access {

@@ -36,8 +36,8 @@ impl Edge {
         }
     }
 
-    /// Looks at so many blocks of connections. Most of them are idle: for these the loop does
-    /// nothing else.
+    /// Examines this number of blocks of connections. Most of them are idle: for these the loop
+    /// does nothing else.
     fn sweep(&mut self, blocks: u32) {
         let settings = self.settings.clone();
         for _ in 0..blocks {
@@ -119,7 +119,7 @@ impl Edge {
         self.act_on(index, due);
     }
 
-    /// Does what a connection is due for.
+    /// Carries out the due action of a connection.
     fn act_on(&mut self, index: ConnIndex, due: Due) {
         match due {
             Due::Nothing => {}

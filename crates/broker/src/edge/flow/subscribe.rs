@@ -130,7 +130,7 @@ impl Edge {
         }
     }
 
-    /// The client allows so many more messages of replay.
+    /// The client grants credit for further messages of its replay.
     pub(crate) fn add_replay_credit(&mut self, subscription: SubIndex, messages: u32) {
         if self.subscriptions.add_credit(subscription, messages) {
             let index = self.subscriptions[subscription].connection;

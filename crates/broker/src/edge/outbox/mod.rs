@@ -75,7 +75,7 @@ pub(super) enum Queued {
 }
 
 impl Outboxes {
-    /// Empty outboxes over a ring of so many bytes.
+    /// Empty outboxes over a ring of this capacity in bytes.
     pub fn new(ring_bytes: usize) -> Outboxes {
         Outboxes {
             ring: ring::Ring::new(ring_bytes),

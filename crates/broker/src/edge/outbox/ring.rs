@@ -110,7 +110,7 @@ const BODIES: usize = 4;
 /// Bytes of the chunks that they are in, in capacities of the ring: beyond, bodies are copied.
 const SEGMENTS: usize = 32;
 
-/// Bodies of at least so many bytes are referred to, not copied.
+/// Minimum bytes of a body that is referred to, not copied.
 pub(crate) const BODY_COPY_MAX: usize = 8 << 10;
 
 impl Ring {

@@ -18,7 +18,7 @@ use stdx::key::Key;
 /// Result of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Written {
-    /// The socket took so many bytes; fewer than offered means that it is full.
+    /// The number of bytes that the socket took; fewer than offered means that it is full.
     Bytes(usize),
     /// The socket is full and took none.
     Blocked,

@@ -32,7 +32,7 @@ impl Subscriptions {
         self.credits.messages.insert(subscription, messages);
     }
 
-    /// The client allows so many more messages. False if it does not limit the replay.
+    /// The client grants credit for further messages. False if it does not limit the replay.
     pub fn add_credit(&mut self, subscription: SubIndex, messages: u32) -> bool {
         let credit = self.credits.messages.get_mut(&subscription);
         let is_limited = credit.is_some();

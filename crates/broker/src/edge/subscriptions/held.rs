@@ -25,13 +25,13 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Whether a connection may hold so many more.
+    /// Whether a connection may hold this number of further cursors.
     pub fn have_room(&self, index: ConnIndex, more: usize, limits: &Limits) -> bool {
         let all = bytes_of(self.all, more);
         more == 0 || self.have_own_room(index, more, limits) && all <= limits.pinned_bytes_max
     }
 
-    /// Whether its own bound allows so many more.
+    /// Whether its own bound permits this number of further cursors.
     fn have_own_room(&self, index: ConnIndex, more: usize, limits: &Limits) -> bool {
         let own = self.of_connections.get(&index).copied().unwrap_or(0);
         bytes_of(own, more) <= u64::from(limits.outbox_bytes_max)

@@ -197,7 +197,7 @@ fn filter_gap(
     }
 }
 
-/// The client has settled what its policy left out, so its cursor moves.
+/// The client has settled the skipped messages, so its cursor moves.
 fn left_out_event(
     stream: &Stream<'_>,
     (client, epoch): (u32, u64),

@@ -17,7 +17,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Bytes of the buffer for what comes.
+    /// Bytes of the buffer for the next part.
     pub fn buffer_bytes(&self) -> usize {
         self.bytes.capacity()
     }

@@ -13,7 +13,7 @@ use stdx::handing::Hand;
 pub(crate) const HEAD: &[u8] =
     b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: line\r\n\r\n";
 
-/// A line with its end has at most so many bytes.
+/// Maximum bytes of a line with its end.
 pub(crate) const LINE_BYTES_MAX: usize = 4 << 10;
 
 /// The state of a session: the topics of its subscriptions, by their numbers.
