@@ -284,7 +284,7 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l transport -d 'Protocol of the clients: ws or sse' -r -f -a "ws\t'The native protocol over WebSocket'
 sse\t'Server-Sent Events'
 http\t'Long polls'"
-complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l ack -d 'Acknowledgement that publishers request' -r -f -a "none\t'None'
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l ack -d 'Acknowledgement that publishers request' -r -f -a "none\t'None: the message was written to the socket'
 appended\t'The message is in its log'"
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l history -d 'Whether topics have a history on the started server' -r -f -a "on\t'The server\'s default'
 off\t'No history: a client that falls behind has a gap'"
