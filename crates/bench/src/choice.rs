@@ -1,9 +1,19 @@
-//! Which topics a client subscribes to, and which topic the next message is for.
+//! Choices of a load generator: the topics that a client subscribes to, the topic of the next
+//! message, and the acknowledgement of a publication.
 //!
 //! Place: client number to topic numbers, computed when needed and never stored. Pure: the seed
 //! decides.
 
 use stdx::prng::Prng;
+
+/// The acknowledgement of a publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Ack {
+    /// None: the message was written to the socket.
+    None,
+    /// The message is in its log.
+    Appended,
+}
 
 /// Assignment of topics to clients.
 #[derive(

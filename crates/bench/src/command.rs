@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::choice::Choice;
+use crate::choice::{Ack, Choice};
 use crate::control::{Control, Order as ControlOrder};
 use crate::engine::{
     Absence, Beginning, Common, Echoes, EchoesConfig, Handle, Load, Order, Publishers,
@@ -171,15 +171,6 @@ pub struct SubCommand {
     /// Length of the absence; then all clients reconnect at --connect-rate
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "away_after")]
     pub away_for: Option<Duration>,
-}
-
-/// The acknowledgement of a publication.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Ack {
-    /// None: the message was written to the socket.
-    None,
-    /// The message is in its log.
-    Appended,
 }
 
 /// The clock of the timestamps in messages.

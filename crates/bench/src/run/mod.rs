@@ -38,7 +38,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
-use crate::command::Ack;
+use crate::choice::Ack;
 use crate::engine::Transport;
 use crate::units::{parse_duration, parse_rate, parse_size};
 use outcome::{Outcome, PlanFigures};

@@ -13,7 +13,7 @@ use super::scale::{self, Limit, Machine, Scale};
 use super::server::ServerPlan;
 use super::workload::{Name, Size, Workload};
 use super::{HistoryChoice, RunCommand};
-use crate::command::Ack;
+use crate::choice::Ack;
 use crate::engine::{Route, Transport};
 use crate::pattern::Pattern;
 use crate::units::show_count;

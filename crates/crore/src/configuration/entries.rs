@@ -2,11 +2,7 @@
 
 use super::fault::{Fault, Origin, nearest};
 use super::options::{Declared, LogTable, OPTIONS, OptionSpec, SECTIONS, Section, TABLES};
-use super::value::{Refusal, Value};
-use std::collections::BTreeMap;
-
-/// Values and their origins, by key.
-pub type Values = BTreeMap<&'static str, (Value, Origin)>;
+use super::value::{Refusal, Value, Values};
 
 /// Every option with a value and where it comes from.
 #[derive(Clone, Debug)]

@@ -65,9 +65,8 @@ pub static OPTIONS: LazyLock<Vec<OptionSpec>> = LazyLock::new(|| {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::configuration::entries::Values;
     use crate::configuration::fault::Origin;
-    use crate::configuration::value::Kind;
+    use crate::configuration::value::{Kind, Values};
 
     /// Fields take the default, the example, and the greatest number of each option, and none.
     fn check_fields<T: Section>() {

@@ -6,12 +6,17 @@
 
 mod addresses;
 
+use super::fault::Origin;
 use super::moment::parse_moment;
 use broker::settings::TicketKey;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use stdx::networks::Network;
+
+/// Values and their origins, by key.
+pub type Values = BTreeMap<&'static str, (Value, Origin)>;
 
 /// Values of an option, with their bounds.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,7 @@
 //! The declaration of one option, and the kinds of values that declarations name.
 
 use super::typed::Typed;
-use crate::configuration::entries::Values;
-use crate::configuration::value::{Kind, Value};
+use crate::configuration::value::{Kind, Value, Values};
 use broker::limits::{Apply, Limit, Unit};
 
 /// One option.
@@ -112,19 +111,19 @@ macro_rules! options {
         }
 
         impl $crate::configuration::options::spec::Section for $name {
-            const SECTION: $crate::configuration::options::Declared = (
+            const SECTION: $crate::configuration::options::spec::Declared = (
                 $section,
                 concat!($($sentence),+).trim_ascii_start(),
                 &[$($crate::configuration::options::spec::option(
                     $crate::configuration::options::spec::key!($form $section $field),
                     $values,
                     (concat!($($default)?), concat!($($example)?)),
-                    $crate::configuration::options::Apply::$apply,
+                    broker::limits::Apply::$apply,
                     concat!($($help),+).trim_ascii_start(),
                 )),+],
             );
 
-            fn of(values: &$crate::configuration::entries::Values) -> Self {
+            fn of(values: &$crate::configuration::value::Values) -> Self {
                 $name {
                     $($field: $crate::configuration::options::spec::field(
                         values,
