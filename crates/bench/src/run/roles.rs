@@ -20,7 +20,7 @@ impl RunPlan {
     pub fn subscribers(&self, server: &Server) -> anyhow::Result<PartConfig> {
         let is_echo = self.workload.name == Name::Echo100k;
         let target = if is_echo { ECHO_TARGET } else { client::url::TARGET };
-        let mut common = Common::with_target(&[server.url.clone()], target)?;
+        let mut common = Common::with_target(std::slice::from_ref(&server.url), target)?;
         common.local_addresses =
             Sources::parse_addresses(&self.local_addresses).map_err(anyhow::Error::msg)?;
         common.connect_rate = self.connect_rate;
@@ -51,7 +51,7 @@ impl RunPlan {
     /// # Errors
     /// The errors of [`RunPlan::subscribers`].
     pub fn publishers(&self, server: &Server, rate: f64) -> anyhow::Result<PartConfig> {
-        let common = Common::new(&[server.url.clone()])?;
+        let common = Common::new(std::slice::from_ref(&server.url))?;
         let mut config = PublishersConfig::new(common, self.topics.clone(), rate);
         config.connections = self.publisher_connections;
         config.load.order = match self.workload.name {
