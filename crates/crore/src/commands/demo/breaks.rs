@@ -449,7 +449,8 @@ mod tests {
 
     #[test]
     fn one_message_less_is_seen() {
-        let mut tally = Tally { messages: 10, ..Tally::default() };
+        let mut tally = Tally::default();
+        tally.messages = 10;
         let row = |published, tally: &Tally| Row::new("1 subscriber".into(), published, tally);
         assert!(row(10, &tally).is_clean());
         assert_eq!(row(11, &tally).lost(), 1);
