@@ -3,7 +3,7 @@
 //! A home ([`home`]) orders and stores topics; an edge ([`edge`]) serves connections. They know
 //! each other only by [`mail`], and a home its durable logs by [`disk`].
 #![forbid(unsafe_code)]
-#![deny(clippy::unwrap_used)]
+#![deny(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
 mod admission;
 mod attributes;

@@ -588,11 +588,10 @@ pub enum Lane {
 impl ToHome {
     /// The part that this request takes of the bytes that may be under way to a home.
     pub fn cost(&self) -> u32 {
-        let message_bytes = match self {
-            ToHome::Publish(Publish { publication, .. }) => {
-                publication.payload.len() + publication.attributes.len()
-            }
-            _ => 0,
+        let message_bytes = if let ToHome::Publish(Publish { publication, .. }) = self {
+            publication.payload.len() + publication.attributes.len()
+        } else {
+            0
         };
         publication_cost(message_bytes)
     }
@@ -609,7 +608,19 @@ impl ToEdge {
         match self {
             ToEdge::Message { record, .. } => LETTER_BYTES + record.len() as u32,
             ToEdge::Announce { topic, .. } => LETTER_BYTES + topic.len() as u32,
-            _ => 0,
+            ToEdge::Granted(_)
+            | ToEdge::Refused { .. }
+            | ToEdge::FilterGranted { .. }
+            | ToEdge::FilterPage(_)
+            | ToEdge::Released { .. }
+            | ToEdge::Page(_)
+            | ToEdge::StreamGap { .. }
+            | ToEdge::Published { .. }
+            | ToEdge::History { .. }
+            | ToEdge::Described(_)
+            | ToEdge::Positions { .. }
+            | ToEdge::Consumed { .. }
+            | ToEdge::Stalled { .. } => 0,
         }
     }
 }

@@ -65,7 +65,25 @@ impl Notice<'_> {
             Notice::Refused { refusal, .. } | Notice::Failed { refusal, .. } => Some(refusal.code),
             Notice::Published { result: Err(refusal), .. } => Some(refusal.code),
             Notice::History { result: Err(code), .. } => Some(*code),
-            _ => None,
+            Notice::Subscribed { .. }
+            | Notice::Started { .. }
+            | Notice::RetainedSent { .. }
+            | Notice::SubscribedFilter { .. }
+            | Notice::FiltersStarted { .. }
+            | Notice::Gap { .. }
+            | Notice::LeftOut { .. }
+            | Notice::CaughtUp { .. }
+            | Notice::FilterCaughtUp { .. }
+            | Notice::Unsubscribed { .. }
+            | Notice::Published { .. }
+            | Notice::History { .. }
+            | Notice::GoAway { .. }
+            | Notice::TokenExpires { .. }
+            | Notice::Welcome(_)
+            | Notice::Ping { .. }
+            | Notice::Pong { .. }
+            | Notice::TicketIssued { .. }
+            | Notice::Renewed { .. } => None,
         }
     }
 }

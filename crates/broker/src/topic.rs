@@ -10,6 +10,7 @@
 //! that starts with `$` (MQTT 5.0, sections 4.7.1 and 4.7.2).
 
 use std::fmt;
+use wire::native::ErrorCode;
 
 /// Longest topic name or filter, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -35,6 +36,13 @@ pub enum TopicError {
     WildcardInName,
     /// A filter's `+` or `#` is not a whole level, or `#` is not the last one.
     MisplacedWildcard,
+}
+
+impl TopicError {
+    /// The code of the refusal: that of a long name, or else `malformed`.
+    pub(crate) fn code(self, malformed: ErrorCode) -> ErrorCode {
+        if self == TopicError::TooLong { ErrorCode::TopicTooLong } else { malformed }
+    }
 }
 
 impl<'a> TopicName<'a> {

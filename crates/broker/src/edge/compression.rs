@@ -136,7 +136,11 @@ impl Compression {
         let plain_bytes = match event {
             Event::Text(text) => text.len(),
             Event::Binary(bytes) => bytes.len(),
-            _ => 0,
+            Event::Fragment
+            | Event::Compressed(..)
+            | Event::Ping(_)
+            | Event::Pong(_)
+            | Event::Close(_) => 0,
         };
         self.work_bytes += (packed_bytes + plain_bytes) as u64;
     }

@@ -131,8 +131,12 @@ impl Drain {
     /// The time of the next step; milliseconds of the monotonic clock.
     pub fn deadline_ms(&self, connections: u32) -> Option<u64> {
         match self.step {
-            Step::Waiting { until_ms } if connections > 0 => Some(until_ms),
-            _ => None,
+            Step::Waiting { until_ms } => (connections > 0).then_some(until_ms),
+            Step::Telling(_)
+            | Step::Holding(_)
+            | Step::Settling
+            | Step::Closing(_)
+            | Step::Over => None,
         }
     }
 

@@ -23,7 +23,7 @@ impl Known {
             {
                 Known::Nothing
             }
-            known => known,
+            known @ (Known::Nothing | Known::Start { .. } | Known::Page(..)) => known,
         }
     }
 }
@@ -187,7 +187,7 @@ impl Home {
             Known::Page(asked, page) if page.records.is_empty() && asked.through < floor => {
                 Known::Nothing
             }
-            known => known,
+            known @ (Known::Nothing | Known::Start { .. } | Known::Page(..)) => known,
         };
         let served = self.served(now_ms, place.topic, query.asked.rule, u32::MAX);
         let known = known.still_says(served.older);
@@ -346,7 +346,7 @@ impl Home {
             Known::Page(asked, page) => {
                 return Ok(self.history_back_from_disk(place, asked, page));
             }
-            known => known,
+            known @ (Known::Nothing | Known::Start { .. }) => known,
         };
         let served = self.served(now_ms, place.topic, query.asked.rule, u32::MAX);
         let known = known.still_says(served.older);
@@ -363,12 +363,12 @@ impl Home {
         let is_start_known = matches!(known, Known::Start { .. });
         place.oldest = match known {
             Known::Start { oldest, .. } => at_least(oldest, served.oldest),
-            _ if is_short => {
+            Known::Nothing | Known::Page(..) if is_short => {
                 let question = Question::HistoryStart(query.clone(), place.last);
                 let query = self.start_query(now_ms, place.topic, query.asked.rule, u32::MAX, 0);
                 return Err(Box::new(Asking { local: place.local, question, query }));
             }
-            _ => served.oldest,
+            Known::Nothing | Known::Page(..) => served.oldest,
         };
         let Some(oldest) = place.oldest else {
             return Ok(Contents { gap: None, records: Vec::new(), more: false });

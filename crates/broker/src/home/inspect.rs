@@ -27,7 +27,13 @@ impl Home {
                 let indexes = indexes.iter().take(ANSWER_LEN_MAX as usize);
                 Answer::Names(indexes.map(|&index| self.name_of_index(*edge, index)).collect())
             }
-            _ => Answer::NotHere,
+            Question::Connections { .. }
+            | Question::Connection(_)
+            | Question::Subscriptions { .. }
+            | Question::Disconnect { .. }
+            | Question::Subscribers { .. }
+            | Question::History { .. }
+            | Question::Publish(_) => Answer::NotHere,
         }
     }
 

@@ -42,7 +42,9 @@ impl Home {
         }
         let newest = match mode {
             ReadMode::Replay => None,
-            _ => self.newest_within(local, topic, last, after, settled),
+            ReadMode::Newest | ReadMode::Skip => {
+                self.newest_within(local, topic, last, after, settled)
+            }
         };
         if mode == ReadMode::Skip {
             // Evicted or damaged records are left out with the rest, if they may have been the
@@ -192,9 +194,10 @@ fn without_records(subscription: SubscriptionKey, through: u64, skipped: Option<
 
 /// Records before the first one of a page are left out on purpose if only the newest is wanted.
 fn left_out(mode: ReadMode, missing: Option<Gap>, records: &[Slice]) -> (Option<Gap>, Option<u64>) {
-    match mode {
-        ReadMode::Newest if !records.is_empty() => (None, missing.map(|gap| gap.to)),
-        _ => (missing, None),
+    if mode == ReadMode::Newest && !records.is_empty() {
+        (None, missing.map(|gap| gap.to))
+    } else {
+        (missing, None)
     }
 }
 

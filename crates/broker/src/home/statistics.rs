@@ -135,21 +135,22 @@ pub struct HomeRefusals {
 
 impl HomeRefusals {
     pub(super) fn count(&mut self, code: Code) {
-        let counter = match code {
-            Code::TopicsFull => &mut self.topics_full,
-            Code::FiltersFull => &mut self.filters_full,
-            Code::RetainedFull => &mut self.retained_full,
-            Code::LogFull => &mut self.log_full,
-            Code::LogUnavailable => &mut self.log_unavailable,
-            Code::MemoryFull => &mut self.memory_full,
-            Code::MessageTooLarge => &mut self.message_too_large,
-            Code::ProducersFull => &mut self.producers_full,
-            Code::ProducerFenced => &mut self.producer_fenced,
-            Code::OutOfOrder => &mut self.out_of_order,
-            Code::EpochMismatch => &mut self.epoch_mismatch,
-            Code::RateLimited => &mut self.rate_limited,
-            _ => &mut self.other,
-        };
+        let counters = [
+            (Code::TopicsFull, &mut self.topics_full),
+            (Code::FiltersFull, &mut self.filters_full),
+            (Code::RetainedFull, &mut self.retained_full),
+            (Code::LogFull, &mut self.log_full),
+            (Code::LogUnavailable, &mut self.log_unavailable),
+            (Code::MemoryFull, &mut self.memory_full),
+            (Code::MessageTooLarge, &mut self.message_too_large),
+            (Code::ProducersFull, &mut self.producers_full),
+            (Code::ProducerFenced, &mut self.producer_fenced),
+            (Code::OutOfOrder, &mut self.out_of_order),
+            (Code::EpochMismatch, &mut self.epoch_mismatch),
+            (Code::RateLimited, &mut self.rate_limited),
+        ];
+        let found = counters.into_iter().find(|(of, _)| *of == code);
+        let counter = found.map_or(&mut self.other, |(_, counter)| counter);
         *counter += 1;
     }
 

@@ -45,7 +45,7 @@ impl Credential {
         match *self {
             Credential::Decided { decision, .. } => decision.ok(),
             Credential::Ticket { at, .. } | Credential::User { at, .. } => Some(at),
-            _ => None,
+            Credential::Request(_) | Credential::Hello { .. } | Credential::Renewal { .. } => None,
         }
     }
 
@@ -56,10 +56,7 @@ impl Credential {
 
     /// The entry of a ticket that is to be examined.
     pub fn of_ticket(&self) -> Option<u32> {
-        match *self {
-            Credential::Ticket { at, .. } => Some(at),
-            _ => None,
-        }
+        if let Credential::Ticket { at, .. } = *self { Some(at) } else { None }
     }
 
     /// Bytes of the frame that waits.
@@ -68,7 +65,9 @@ impl Credential {
             Credential::Hello { frame, .. }
             | Credential::Ticket { frame, .. }
             | Credential::User { frame, .. } => Some(frame.len()),
-            _ => None,
+            Credential::Request(_) | Credential::Renewal { .. } | Credential::Decided { .. } => {
+                None
+            }
         }
     }
 }
@@ -85,13 +84,15 @@ pub(crate) enum Entry {
 
 /// The close code of a session whose credential is refused, or has ended.
 pub(crate) fn close_of(code: ErrorCode) -> CloseCode {
-    match code {
-        ErrorCode::TokenExpired => CloseCode::TokenExpired,
-        ErrorCode::TokenRevoked => CloseCode::Revoked,
-        ErrorCode::TooManyConnections => CloseCode::TooManyConnections,
-        ErrorCode::NotReady | ErrorCode::Overloaded => CloseCode::Overloaded,
-        _ => CloseCode::Unauthorized,
-    }
+    const CODES: [(ErrorCode, CloseCode); 5] = [
+        (ErrorCode::TokenExpired, CloseCode::TokenExpired),
+        (ErrorCode::TokenRevoked, CloseCode::Revoked),
+        (ErrorCode::TooManyConnections, CloseCode::TooManyConnections),
+        (ErrorCode::NotReady, CloseCode::Overloaded),
+        (ErrorCode::Overloaded, CloseCode::Overloaded),
+    ];
+    let found = CODES.iter().find(|(error, _)| *error == code);
+    found.map_or(CloseCode::Unauthorized, |(_, close)| *close)
 }
 
 /// A credential, and what kind it is.

@@ -44,15 +44,18 @@ impl Session<'_> {
     /// Appends the body of the notice's frame; nothing where the protocol has no frame for it.
     #[inline]
     pub fn encode(&mut self, notice: &Notice<'_>, body: &mut Vec<u8>) -> Encoded {
-        match self.protocol {
-            Protocol::Native | Protocol::NativeStart => native::encode::notice(notice, body),
-            Protocol::Events => events::encode::notice(&mut self.stream(), notice, body),
-            _ => match &mut self.state {
-                Some(State::Poll(poll)) => poll.notice(notice),
-                #[cfg(feature = "line-protocol")]
-                Some(State::Line(line)) => super::line::encode::notice(line, notice, body),
-                _ => Encoded::ANSWER,
-            },
+        let facts = self.protocol.facts();
+        if facts.is_websocket {
+            return native::encode::notice(notice, body);
+        }
+        if facts.has_one_cursor {
+            return events::encode::notice(&mut self.stream(), notice, body);
+        }
+        match &mut self.state {
+            Some(State::Poll(poll)) => poll.notice(notice),
+            #[cfg(feature = "line-protocol")]
+            Some(State::Line(line)) => super::line::encode::notice(line, notice, body),
+            _ => Encoded::ANSWER,
         }
     }
 
@@ -81,30 +84,32 @@ impl Session<'_> {
 
     /// Maximum bytes of the prefix of a body.
     pub fn prefix_bytes_max(&self, encoded: &Encoded, body_bytes: usize) -> usize {
-        match self.protocol {
-            Protocol::Events if encoded.has_cursor => events::encode::ID_LINE_BYTES_MAX,
-            protocol if protocol.facts().is_websocket => header_len(body_bytes),
-            _ => 0,
+        let facts = self.protocol.facts();
+        if facts.is_websocket {
+            header_len(body_bytes)
+        } else if facts.has_one_cursor && encoded.has_cursor {
+            events::encode::ID_LINE_BYTES_MAX
+        } else {
+            0
         }
     }
 
     /// Moves the session's cursor to what the frame settles, and makes the frame's prefix. Room
     /// for the frame has been made before.
     pub fn prefix(&mut self, encoded: &Encoded, body_bytes: usize) -> Prefix {
-        match self.protocol {
-            Protocol::Events => {
-                let mut stream = self.stream();
-                stream.settle(encoded.settles);
-                if encoded.has_cursor {
-                    Prefix::Line(events::encode::id_line(&stream, encoded.settles))
-                } else {
-                    Prefix::Nothing
-                }
-            }
-            protocol if protocol.facts().is_websocket => {
-                Prefix::WebSocket(encode_header(true, Opcode::Binary, body_bytes, None))
-            }
-            _ => Prefix::Nothing,
+        let facts = self.protocol.facts();
+        if facts.is_websocket {
+            return Prefix::WebSocket(encode_header(true, Opcode::Binary, body_bytes, None));
+        }
+        if !facts.has_one_cursor {
+            return Prefix::Nothing;
+        }
+        let mut stream = self.stream();
+        stream.settle(encoded.settles);
+        if encoded.has_cursor {
+            Prefix::Line(events::encode::id_line(&stream, encoded.settles))
+        } else {
+            Prefix::Nothing
         }
     }
 
@@ -117,20 +122,20 @@ impl Session<'_> {
         is_owed: bool,
         out: &mut Vec<u8>,
     ) {
-        match self.protocol {
-            Protocol::Native => native::encode::positions(client, settled, out),
-            Protocol::Events => {
-                events::encode::positions(&mut self.stream(), settled, is_owed, out)
-            }
-            _ => {}
+        let facts = self.protocol.facts();
+        if facts.shares_frames {
+            native::encode::positions(client, settled, out);
+        } else if facts.has_one_cursor {
+            events::encode::positions(&mut self.stream(), settled, is_owed, out);
         }
     }
 
     /// Maximum bytes of the positions of this number of partitions.
     pub fn positions_bytes_max(&self, partitions: usize) -> usize {
-        match self.protocol {
-            Protocol::Events => events::encode::ID_LINE_BYTES_MAX,
-            _ => partitions * native::encode::POSITION_BYTES_MAX,
+        if self.protocol.facts().has_one_cursor {
+            events::encode::ID_LINE_BYTES_MAX
+        } else {
+            partitions * native::encode::POSITION_BYTES_MAX
         }
     }
 

@@ -138,7 +138,7 @@ pub(crate) fn append_left_out(data: &mut Vec<u8>, left_out: &LeftOut) {
     let LeftOut { from, through, .. } = left_out;
     let reason = match left_out.reason {
         SkipReason::Conflated => "conflated",
-        _ => "dropped",
+        SkipReason::Dropped | SkipReason::Other(_) => "dropped",
     };
     append(data, format_args!("\"from\":{from},\"through\":{through},\"reason\":\"{reason}\"}}"));
 }

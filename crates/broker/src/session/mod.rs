@@ -55,7 +55,9 @@ impl State {
             State::Body(body) => Some(body.buffer_bytes()),
             State::Credential(credential) => credential.buffered_bytes(),
             State::Items(items) => Some(items.buffered_bytes()),
-            _ => None,
+            State::Publishing(_) | State::History(_) | State::Poll(_) | State::Events(_) => None,
+            #[cfg(feature = "line-protocol")]
+            State::Line(_) => None,
         }
     }
 

@@ -68,7 +68,24 @@ impl Poll {
             Notice::Refused { refusal, .. } => {
                 return Encoded::ANSWER.then(Then::Fail(refusal.code));
             }
-            _ => false,
+            Notice::Started { .. }
+            | Notice::RetainedSent { .. }
+            | Notice::SubscribedFilter { .. }
+            | Notice::FiltersStarted { .. }
+            | Notice::Failed { .. }
+            | Notice::Gap { .. }
+            | Notice::LeftOut { .. }
+            | Notice::FilterCaughtUp { .. }
+            | Notice::Unsubscribed { .. }
+            | Notice::Published { .. }
+            | Notice::History { .. }
+            | Notice::GoAway { .. }
+            | Notice::TokenExpires { .. }
+            | Notice::Welcome(_)
+            | Notice::Ping { .. }
+            | Notice::Pong { .. }
+            | Notice::TicketIssued { .. }
+            | Notice::Renewed { .. } => false,
         };
         Encoded::ANSWER.then(if then { Then::MarkDirty } else { Then::GoOn })
     }

@@ -12,7 +12,7 @@ use crate::ids::ConnIndex;
 use crate::journal::Deed;
 use crate::mail::{HomeId, PartitionId};
 use crate::sys;
-use crate::topic::{TopicError, TopicName};
+use crate::topic::TopicName;
 use std::collections::BTreeMap;
 use wire::native::ErrorCode;
 
@@ -89,10 +89,7 @@ impl Edge {
         offer: Offer<'a>,
     ) -> Result<Placement, NotAdmitted<'a>> {
         let topic = TopicName::parse(offer.topic).map_err(|error| NotAdmitted {
-            code: match error {
-                TopicError::TooLong => ErrorCode::TopicTooLong,
-                _ => ErrorCode::MalformedTopic,
-            },
+            code: error.code(ErrorCode::MalformedTopic),
             detail: Detail::Name(error),
         })?;
         let refused = |code| NotAdmitted { code, detail: Detail::Topic(offer.topic) };

@@ -35,14 +35,8 @@ impl Edge {
         (action, wanted): (Action, &str),
         code: ErrorCode,
     ) {
-        let text;
-        let message = match code {
-            ErrorCode::Forbidden => {
-                text = action.refusal(wanted);
-                Some(&*text)
-            }
-            _ => None,
-        };
+        let text = (code == ErrorCode::Forbidden).then(|| action.refusal(wanted));
+        let message = text.as_deref();
         let refusal = Refusal::of(code);
         self.notify(index, &Notice::Failed { reference, refusal, message });
     }

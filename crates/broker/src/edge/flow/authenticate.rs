@@ -419,9 +419,10 @@ impl Edge {
             true
         };
         if is_over {
-            match code {
-                ErrorCode::TokenRevoked => self.statistics.revoked += 1,
-                _ => self.statistics.tokens_expired += 1,
+            if code == ErrorCode::TokenRevoked {
+                self.statistics.revoked += 1;
+            } else {
+                self.statistics.tokens_expired += 1;
             }
         }
         is_over

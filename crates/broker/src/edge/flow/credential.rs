@@ -108,9 +108,8 @@ impl Edge {
     /// publish nothing at all need not send it.
     pub(crate) fn permit_some_body(&mut self, index: ConnIndex) -> Result<(), Fault> {
         let permitted = self.permit_some(index, Action::Publish);
-        permitted.map_err(|code| match code {
-            ErrorCode::Unauthorized => Fault::anonymous(),
-            code => code.into(),
+        permitted.map_err(|code| {
+            if code == ErrorCode::Unauthorized { Fault::anonymous() } else { code.into() }
         })
     }
 
@@ -129,9 +128,12 @@ impl Edge {
         let wanted = Filter::parse(wanted)
             .map_err(|error| Fault::topic(ErrorCode::MalformedFilter, error))?;
         let permitted = self.permit_as(index, action, wanted, is_done);
-        permitted.map_err(|code| match code {
-            ErrorCode::Unauthorized => Fault::anonymous(),
-            code => Fault::of_act((action, wanted.as_str()), code),
+        permitted.map_err(|code| {
+            if code == ErrorCode::Unauthorized {
+                Fault::anonymous()
+            } else {
+                Fault::of_act((action, wanted.as_str()), code)
+            }
         })
     }
 

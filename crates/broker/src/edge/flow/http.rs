@@ -307,7 +307,7 @@ impl Edge {
             .map_err(|error| Fault::new(ErrorCode::MessageTooLarge, error.to_string()))?;
         let bytes_max = match request.body {
             BodyFraming::Length(bytes) => bytes as usize,
-            _ => limit as usize,
+            BodyFraming::None | BodyFraming::Chunked | BodyFraming::UntilClose => limit as usize,
         };
         if request.expect_continue && !decoder.is_end() {
             self.send_private(index, CONTINUE);

@@ -34,7 +34,7 @@ impl Edge {
                         self.subscriptions.filter_recovers(reader, partition, slot);
                         self.mark_dirty(reader.0);
                     }
-                    _ => {}
+                    Stage::ByFilter | Stage::Live | Stage::Reading | Stage::Lagging => {}
                 }
             }
         }

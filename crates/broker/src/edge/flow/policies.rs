@@ -34,7 +34,7 @@ impl Edge {
                 self.statistics.conflated += 1;
                 SkipReason::Conflated
             }
-            _ => {
+            LagPolicy::Drop | LagPolicy::Replay | LagPolicy::Disconnect => {
                 self.statistics.dropped += 1;
                 SkipReason::Dropped
             }

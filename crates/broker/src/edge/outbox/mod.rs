@@ -356,7 +356,10 @@ impl Outboxes {
                 Origin::Plain { home, index, .. } => topics
                     .get(&(home, index.0))
                     .is_some_and(|behind| self.ring.is_before(place, *behind)),
-                _ => false,
+                Origin::Private
+                | Origin::ByFilter { .. }
+                | Origin::Addressed { .. }
+                | Origin::Told => false,
             };
             if !has_ended {
                 self.lists.push(&mut kept, place);

@@ -115,9 +115,10 @@ impl Subscriptions {
     /// The mode of the next read of a partition.
     pub(super) fn filter_read_mode(&self, at: Member, slot: &Slot) -> ReadMode {
         match self.filter_policy((at.0, at.1), slot) {
-            LagPolicy::Conflate if !self.recovering.partitions.contains(&at) => ReadMode::Newest,
-            LagPolicy::Drop if !self.recovering.partitions.contains(&at) => ReadMode::Skip,
-            _ => ReadMode::Replay,
+            _ if self.recovering.partitions.contains(&at) => ReadMode::Replay,
+            LagPolicy::Conflate => ReadMode::Newest,
+            LagPolicy::Drop => ReadMode::Skip,
+            LagPolicy::Replay | LagPolicy::Disconnect => ReadMode::Replay,
         }
     }
 
@@ -136,8 +137,10 @@ impl Subscriptions {
         let recovers = || self.recovering.subscriptions.contains(&(entry.connection, subscription));
         match entry.policy() {
             LagPolicy::Replay => LagPolicy::Replay,
-            _ if recovers() => LagPolicy::Replay,
-            policy => policy,
+            LagPolicy::Conflate | LagPolicy::Drop | LagPolicy::Disconnect if recovers() => {
+                LagPolicy::Replay
+            }
+            policy @ (LagPolicy::Conflate | LagPolicy::Drop | LagPolicy::Disconnect) => policy,
         }
     }
 

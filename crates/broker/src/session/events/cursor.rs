@@ -147,7 +147,7 @@ impl StreamCursor {
     pub fn topic(&self, number: usize) -> Option<Position> {
         match self.topics.get(number)? {
             Place::At(position) => Some(*position),
-            _ => None,
+            Place::Filter | Place::None | Place::Open | Place::Absent => None,
         }
     }
 
@@ -156,7 +156,7 @@ impl StreamCursor {
         if let Some(place) = self.topics.get_mut(number) {
             *place = match place {
                 Place::Filter | Place::Absent => Place::Absent,
-                _ => Place::None,
+                Place::None | Place::Open | Place::At(_) => Place::None,
             };
         }
     }

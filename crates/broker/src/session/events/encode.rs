@@ -56,8 +56,15 @@ pub(in crate::session) fn notice(
         Notice::Gap { client, partition: Some(partition), gap, found, .. } => {
             filter_gap(stream, (client, partition), &gap, found, out)
         }
-        Notice::LeftOut { .. } | Notice::CaughtUp { .. } | Notice::FilterCaughtUp { .. } => {
-            mark(stream, notice, out)
+        Notice::LeftOut { client, epoch, partition, left_out } => {
+            left_out_event(stream, (client, epoch), partition, &left_out, out)
+        }
+        Notice::CaughtUp { client, from, position } => {
+            event("crore.caught_up", None, b"{}", out);
+            Encoded::mark(Settles::Topic { client, from, position })
+        }
+        Notice::FilterCaughtUp { partition, through, is_last, .. } => {
+            filter_caught_up(stream, partition, through, is_last, out)
         }
         // The stream ends: the client comes back with the cursor that it has.
         Notice::Unsubscribed { client, code } => {
@@ -85,28 +92,21 @@ pub(in crate::session) fn notice(
     }
 }
 
-/// Appends the event of a notice that settles messages which the client does not receive, or the
-/// end of a replay.
-fn mark(stream: &mut Stream<'_>, notice: &Notice<'_>, out: &mut Vec<u8>) -> Encoded {
-    match *notice {
-        Notice::LeftOut { client, epoch, partition, left_out } => {
-            left_out_event(stream, (client, epoch), partition, &left_out, out)
-        }
-        Notice::CaughtUp { client, from, position } => {
-            event("crore.caught_up", None, b"{}", out);
-            Encoded::mark(Settles::Topic { client, from, position })
-        }
-        Notice::FilterCaughtUp { partition, through, is_last, .. } => {
-            let settles = Settles::Filters { partition, after: through, through };
-            stream.settle(settles);
-            if !is_last {
-                return Encoded::ANSWER;
-            }
-            event("crore.caught_up", None, b"{}", out);
-            Encoded::mark(settles)
-        }
-        _ => Encoded::ANSWER,
+/// The replay of a filter is over in one partition; the stream has an event for the last one.
+fn filter_caught_up(
+    stream: &mut Stream<'_>,
+    partition: PartitionId,
+    through: u64,
+    is_last: bool,
+    out: &mut Vec<u8>,
+) -> Encoded {
+    let settles = Settles::Filters { partition, after: through, through };
+    stream.settle(settles);
+    if !is_last {
+        return Encoded::ANSWER;
     }
+    event("crore.caught_up", None, b"{}", out);
+    Encoded::mark(settles)
 }
 
 fn subscribed(stream: &mut Stream<'_>, client: u32, grant: &Grant, out: &mut Vec<u8>) -> Encoded {
@@ -167,8 +167,8 @@ fn topic_gap(
     json::append_gap(&mut data, gap);
     data.push(b'}');
     let id = match found {
-        Found::AtStart(position) if stream.is_raw => Some(position.to_string()),
-        _ => None,
+        Found::AtStart(position) => stream.is_raw.then(|| position.to_string()),
+        Found::AfterRefusal | Found::InPage => None,
     };
     event("crore.gap", id.as_deref(), &data, out)
 }
@@ -251,7 +251,9 @@ fn event(name: &str, id: Option<&str>, data: &[u8], out: &mut Vec<u8>) -> Encode
 pub(in crate::session) fn id_line(stream: &Stream<'_>, settles: Settles) -> String {
     match settles {
         Settles::Topic { position, .. } if stream.is_raw => format!("id: {position}\n"),
-        _ => cursor_text(stream).map_or(String::new(), |cursor| format!("id: {cursor}\n")),
+        Settles::Nothing | Settles::Topic { .. } | Settles::Filters { .. } => {
+            cursor_text(stream).map_or(String::new(), |cursor| format!("id: {cursor}\n"))
+        }
     }
 }
 

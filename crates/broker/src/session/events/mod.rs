@@ -192,14 +192,14 @@ fn check_start(start: Start, topics: &[StreamTopic]) -> Result<(), Fault> {
     let has_filters = topics.iter().any(|topic| topic.is_filter);
     let detail = match start {
         Start::Live => return Ok(()),
-        _ if has_filters => {
+        Start::Since(_) | Start::Last(_) | Start::Snapshot if has_filters => {
             "a stream with filters begins live, or where a `Last-Event-ID` says: \
              `since`, `last` and `snapshot` are for topics"
         }
         Start::Since(_) if topics.len() > 1 => {
             "`since` is a position of one topic: a stream of several goes on with `Last-Event-ID`"
         }
-        _ => return Ok(()),
+        Start::Since(_) | Start::Last(_) | Start::Snapshot => return Ok(()),
     };
     Err(Fault::new(ErrorCode::UnsupportedStart, detail.to_owned()))
 }

@@ -65,6 +65,18 @@ impl From<NotAdmitted<'_>> for Fault {
     }
 }
 
+/// The challenge of an answer with this code (RFC 6750, section 3.1); mostly none.
+fn challenge_of(code: ErrorCode) -> &'static str {
+    use ErrorCode::{Forbidden, TokenExpired, TokenRevoked, Unauthorized};
+    if matches!(code, Unauthorized | TokenExpired | TokenRevoked) {
+        "Bearer error=\"invalid_token\""
+    } else if code == Forbidden {
+        "Bearer error=\"insufficient_scope\""
+    } else {
+        ""
+    }
+}
+
 impl Fault {
     pub(crate) fn new(code: ErrorCode, detail: String) -> Fault {
         Fault {
@@ -72,22 +84,17 @@ impl Fault {
             detail,
             allow: "",
             present: None,
-            challenge: match code {
-                ErrorCode::Unauthorized | ErrorCode::TokenExpired | ErrorCode::TokenRevoked => {
-                    "Bearer error=\"invalid_token\""
-                }
-                ErrorCode::Forbidden => "Bearer error=\"insufficient_scope\"",
-                _ => "",
-            },
+            challenge: challenge_of(code),
             retry_after_s: u64::from(matches!(code.http_status(), 429 | 503)),
         }
     }
 
     /// A refusal that names the action and the topic, if permission is missing.
     pub(crate) fn of_act((action, wanted): (Action, &str), code: ErrorCode) -> Fault {
-        match code {
-            ErrorCode::Forbidden => Fault::new(code, action.refusal(wanted)),
-            _ => code.into(),
+        if code == ErrorCode::Forbidden {
+            Fault::new(code, action.refusal(wanted))
+        } else {
+            code.into()
         }
     }
 
@@ -107,11 +114,7 @@ impl Fault {
 
     /// A name or filter that is none.
     pub(crate) fn topic(malformed: ErrorCode, error: TopicError) -> Fault {
-        let code = match error {
-            TopicError::TooLong => ErrorCode::TopicTooLong,
-            _ => malformed,
-        };
-        Fault::new(code, error.to_string())
+        Fault::new(error.code(malformed), error.to_string())
     }
 
     pub(crate) fn method(allow: &'static str) -> Fault {

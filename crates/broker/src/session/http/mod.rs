@@ -29,7 +29,7 @@ pub(crate) fn check_topic(topic: &str) -> Result<(), Fault> {
 pub(crate) fn reject_body(request: &Request<'_>) -> Result<(), Fault> {
     match request.body {
         BodyFraming::None | BodyFraming::Length(0) => Ok(()),
-        _ => Err(Fault::new(
+        BodyFraming::Length(_) | BodyFraming::Chunked | BodyFraming::UntilClose => Err(Fault::new(
             ErrorCode::MalformedRequest,
             "a request of this method has no body here".to_owned(),
         )),

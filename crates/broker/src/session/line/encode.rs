@@ -49,7 +49,18 @@ pub(in crate::session) fn notice(line: &Line, notice: &Notice<'_>, out: &mut Vec
             append(out, format_args!("return {return_after_ms}\n"));
             return Encoded::ANSWER.then(Then::Close);
         }
-        _ => {}
+        Notice::Started { .. }
+        | Notice::RetainedSent { .. }
+        | Notice::SubscribedFilter { .. }
+        | Notice::FiltersStarted { .. }
+        | Notice::FilterCaughtUp { .. }
+        | Notice::History { .. }
+        | Notice::TokenExpires { .. }
+        | Notice::Welcome(_)
+        | Notice::Ping { .. }
+        | Notice::Pong { .. }
+        | Notice::TicketIssued { .. }
+        | Notice::Renewed { .. } => {}
     }
     Encoded::ANSWER
 }

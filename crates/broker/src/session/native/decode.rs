@@ -132,12 +132,13 @@ fn position_of(position: native::Position) -> Position {
 }
 
 fn violation(error: &FrameError) -> Violation {
-    let code = match error.code() {
-        ErrorCode::UnsupportedVersion => CloseCode::UnsupportedVersion,
-        ErrorCode::UnsupportedFrame => CloseCode::UnsupportedFrame,
-        ErrorCode::UnsupportedOption => CloseCode::UnsupportedOption,
-        _ => CloseCode::ProtocolError,
-    };
+    const CODES: [(ErrorCode, CloseCode); 3] = [
+        (ErrorCode::UnsupportedVersion, CloseCode::UnsupportedVersion),
+        (ErrorCode::UnsupportedFrame, CloseCode::UnsupportedFrame),
+        (ErrorCode::UnsupportedOption, CloseCode::UnsupportedOption),
+    ];
+    let found = CODES.iter().find(|(of_error, _)| *of_error == error.code());
+    let code = found.map_or(CloseCode::ProtocolError, |(_, close)| *close);
     Violation {
         reference: error.reference(),
         refusal: Refusal { limit: error.limit(), ..Refusal::of(error.code()) },

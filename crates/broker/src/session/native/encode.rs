@@ -17,6 +17,7 @@ use wire::websocket::frame::{Opcode, encode_header};
 
 /// Appends the frame of a notice, without a WebSocket header.
 pub(in crate::session) fn notice(notice: &Notice<'_>, out: &mut Vec<u8>) -> Encoded {
+    let mut encoded = Encoded::ANSWER;
     let frame = match *notice {
         Notice::Subscribed { client, alias, grant } => subscribed(client, alias, grant),
         Notice::SubscribedFilter { client, beginnings, .. } => {
@@ -33,10 +34,23 @@ pub(in crate::session) fn notice(notice: &Notice<'_>, out: &mut Vec<u8>) -> Enco
             let error = error(reference, &refusal);
             ServerFrame::Error(ErrorFrame { message: message.unwrap_or(error.message), ..error })
         }
-        Notice::Gap { .. }
-        | Notice::LeftOut { .. }
-        | Notice::CaughtUp { .. }
-        | Notice::FilterCaughtUp { .. } => return mark(notice, out),
+        Notice::Gap { client, epoch, partition, gap, found } => {
+            encoded = gap_mark((client, epoch), partition, &gap, found);
+            gap_of(client, epoch, partition, &gap)
+        }
+        Notice::LeftOut { client, epoch, partition, left_out } => {
+            let range = (left_out.from, left_out.through);
+            encoded = Encoded::mark(settles((client, epoch), partition, range));
+            skipped((client, epoch), partition, left_out)
+        }
+        Notice::CaughtUp { client, from, position } => {
+            encoded = Encoded::mark(Settles::Topic { client, from, position });
+            caught_up(client, None, position.offset)
+        }
+        Notice::FilterCaughtUp { client, partition, through, .. } => {
+            encoded = Encoded::mark(Settles::Filters { partition, after: through, through });
+            caught_up(client, Some(partition), through)
+        }
         Notice::Unsubscribed { client, code } => {
             let code = u32::from(code.number());
             ServerFrame::Unsubscribed(Unsubscribed { subscription: client, code })
@@ -66,44 +80,28 @@ pub(in crate::session) fn notice(notice: &Notice<'_>, out: &mut Vec<u8>) -> Enco
         }
     };
     frame.encode(out);
-    Encoded::ANSWER
+    encoded
 }
 
-/// Appends the frame of a notice about missing messages or about the end of a replay.
-fn mark(notice: &Notice<'_>, out: &mut Vec<u8>) -> Encoded {
-    let (frame, encoded) = match *notice {
-        Notice::Gap { client, epoch, partition, gap, found } => {
-            let encoded = match found {
-                Found::InPage => {
-                    Encoded::mark(settles((client, epoch), partition, (gap.from, gap.to)))
-                }
-                Found::AtStart(_) | Found::AfterRefusal => Encoded::ANSWER,
-            };
-            (gap_of(client, epoch, partition, &gap), encoded)
-        }
-        Notice::LeftOut { client, epoch, partition, left_out } => {
-            let LeftOut { from, through, reason } = left_out;
-            let frame = ServerFrame::Skipped(native::Skipped {
-                subscription: client,
-                partition: partition.map(|partition| PartitionEpoch { partition, epoch }),
-                from,
-                through,
-                reason,
-            });
-            (frame, Encoded::mark(settles((client, epoch), partition, (from, through))))
-        }
-        Notice::CaughtUp { client, from, position } => {
-            let settles = Settles::Topic { client, from, position };
-            (caught_up(client, None, position.offset), Encoded::mark(settles))
-        }
-        Notice::FilterCaughtUp { client, partition, through, .. } => {
-            let settles = Settles::Filters { partition, after: through, through };
-            (caught_up(client, Some(partition), through), Encoded::mark(settles))
-        }
-        _ => return Encoded::ANSWER,
-    };
-    frame.encode(out);
-    encoded
+fn gap_mark(at: (u32, u64), partition: Option<PartitionId>, gap: &Gap, found: Found) -> Encoded {
+    match found {
+        Found::InPage => Encoded::mark(settles(at, partition, (gap.from, gap.to))),
+        Found::AtStart(_) | Found::AfterRefusal => Encoded::ANSWER,
+    }
+}
+
+fn skipped(
+    (client, epoch): (u32, u64),
+    partition: Option<PartitionId>,
+    LeftOut { from, through, reason }: LeftOut,
+) -> ServerFrame<'static> {
+    ServerFrame::Skipped(native::Skipped {
+        subscription: client,
+        partition: partition.map(|partition| PartitionEpoch { partition, epoch }),
+        from,
+        through,
+        reason,
+    })
 }
 
 fn settles(
