@@ -20,6 +20,8 @@ const TOPICS: u64 = 3;
 const CALM_MAX: usize = 400;
 /// Longer than twice the interval of pings with its margin.
 const SILENCE_MS: u64 = 80_000;
+/// Longer than any run.
+const ONCE_TIMEOUT_MS: u64 = 100_000_000;
 
 /// Plays the run of this seed, in core mode.
 pub fn play_random(seed: u64, adapter: &mut dyn Adapter) -> Outcome {
@@ -162,11 +164,14 @@ impl Run<'_> {
         let call =
             Call { label: format!("p{number}"), is_once, payload: format!("ffff{number:04x}") };
         let topic = format!("t{}", self.random.below(TOPICS));
-        let once = is_once.then_some(true);
-        let command = json!({
+        let mut command = json!({
             "do": "publish", "as": call.label, "topic": topic, "payload": call.payload,
-            "once": once,
         });
+        if is_once {
+            command["once"] = json!(true);
+            // It settles by its answer, and not by its age.
+            command["timeout_ms"] = json!(ONCE_TIMEOUT_MS);
+        }
         self.calls.push(call);
         self.player.call(command)
     }
@@ -179,7 +184,9 @@ impl Run<'_> {
             if self.player.is_open() {
                 return Err(format!("a second connection to {}", attempt.url));
             }
+            // Frames of the last connection are lost.
             self.waiting.clear();
+            self.player.seen.frames.clear();
             self.model.connected();
             let then = match self.random.below(if self.is_calm { 1 } else { 6 }) {
                 0..4 => None,
@@ -189,8 +196,14 @@ impl Run<'_> {
             self.player.answer_attempt(then.as_ref(), None)?;
         }
         while let Some(code) = self.player.seen.closes.pop_front() {
-            if code == 1000 && self.waiting.iter().any(|frame| frame["type"] == "publish") {
-                return Err("the client left before its answers".to_owned());
+            let is_open = |frame: &Value| {
+                let mut calls = self.calls.iter();
+                calls.any(|it| frame["payload"] == it.payload.as_str() && !self.is_settled(it))
+            };
+            if code == 1000
+                && let Some(frame) = self.waiting.iter().find(|frame| is_open(frame))
+            {
+                return Err(format!("the client left before the answer to {frame}"));
             }
         }
         self.player.seen.tokens.clear();
@@ -277,6 +290,7 @@ impl Run<'_> {
             let is_right = match (answer["published"].is_string(), call.is_once) {
                 (true, _) => count == 1,
                 (false, true) => false,
+                (false, false) if answer["error"] == "Expired" => count == 0,
                 (false, false) => count <= 1 && answer["error"] == "Unknown",
             };
             if !is_right {
