@@ -449,8 +449,8 @@ mod tests {
 
     #[test]
     fn one_message_less_is_seen() {
-        let mut tally = Tally::default();
-        tally.messages = 10;
+        let counts = Counts { messages: 10, ..Counts::default() };
+        let mut tally = Tally { counts, ..Tally::default() };
         let row = |published, tally: &Tally| Row::new("1 subscriber".into(), published, tally);
         assert!(row(10, &tally).is_clean());
         assert_eq!(row(11, &tally).lost(), 1);
