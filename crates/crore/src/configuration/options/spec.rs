@@ -105,7 +105,7 @@ macro_rules! options {
      $($(#[doc = $help:literal])+
        $field:ident: $type:ty = $(example $example:literal)? $($default:literal)?,
        $values:expr, $apply:ident;)+) => {
-        #[doc = concat!("The options of `", $section, "`.")]
+        $(#[doc = $sentence])+
         pub struct $name {
             $(pub $field: $type,)+
         }

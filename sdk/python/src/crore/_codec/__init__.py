@@ -1,0 +1,1 @@
+"""The frames of the native protocol (`spec/protocol.md`): the client's encoded, the server's decoded."""

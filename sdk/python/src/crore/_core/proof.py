@@ -1,0 +1,153 @@
+"""
+The proof of no loss (`spec/protocol.md`, section 6).
+
+The cursor is the place up to which everything is settled. A message continues it without a hole if and only if its
+`prev` is at or below the cursor; the distance of offsets means nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .._position import Place
+
+
+class Hole(NamedTuple):
+    """Messages that may be missing, and that nobody has announced."""
+
+    start: Place
+    end: Place
+
+
+class Proof:
+    """The cursor of one plain topic."""
+
+    __slots__ = ("_due", "_handed", "epoch", "offset", "started")
+
+    def __init__(self, start: Place | None = None) -> None:
+        self.started = start is not None
+        #: The epoch of the messages to come.
+        self.epoch = start.epoch if start else 0
+        self.offset = start.offset if start else 0
+        # The position before a gap that the server has not announced yet.
+        self._due: Place | None = None
+        # The newest message handed on: P15.
+        self._handed = Place(-1, 0)
+
+    @property
+    def cursor(self) -> Place | None:
+        """The position to resume from: while a gap is due, the one before it (P9)."""
+        if self._due is not None:
+            return self._due
+        return Place(self.epoch, self.offset) if self.started else None
+
+    @property
+    def is_gap_due(self) -> bool:
+        return self._due is not None
+
+    def connection_lost(self) -> None:
+        if self._due is not None:
+            self.epoch, self.offset = self._due
+            self._due = None
+
+    def subscribed(self, through: Place, continued: bool) -> None:
+        """SUBSCRIBED. After a resume that is not continued the cursor moves only with the gap: P7, P8."""
+        self._due = None
+        if not self.started:
+            self.started = True
+            self.epoch, self.offset = through
+        elif continued and through.offset <= self.offset:
+            self.epoch = through.epoch
+        else:
+            self._due = Place(self.epoch, self.offset)
+            if self.epoch != through.epoch:
+                self.epoch, self.offset = through
+
+    def message(self, prev: int, offset: int) -> bool | Hole:
+        """MESSAGE: False if it was settled before, True if it is next, or the hole before it: P1 to P3, P7."""
+        at = self.offset
+        epoch = self.epoch
+        if not self.started:
+            # Without an answer to SUBSCRIBE there is no proof; it begins here.
+            self.started = True
+            self.offset = offset
+            self._handed = Place(epoch, offset)
+            return True
+        if offset <= at:
+            return False
+        handed = self._handed
+        if epoch == handed[0] and offset <= handed[1]:
+            return False
+        self._handed = Place(epoch, offset)
+        self.offset = offset
+        if self._due is None and prev <= at:
+            return True
+        due, self._due = self._due, None
+        if due is not None and due.epoch != epoch:
+            return Hole(due, Place(epoch, max(prev, at)))
+        return Hole(Place(epoch, at), Place(epoch, prev)) if prev > at else True
+
+    def gap(self, end: Place) -> Place | None:
+        """GAP: the cursor moves to its end, even down. Returns the begin: P4."""
+        start = self.cursor
+        self._due = None
+        self.started = True
+        self.epoch, self.offset = end
+        return start
+
+    def skipped(self, start: int, through: int) -> Hole | None:
+        """SKIPPED: returns the hole before it: P5."""
+        at = self.offset
+        self.offset = max(at, through)
+        return Hole(Place(self.epoch, at), Place(self.epoch, start)) if start > at else None
+
+    def caught_up(self, through: int) -> Hole | None:
+        """CAUGHT_UP: returns the hole in place of a gap that never came: P6, P7."""
+        self.offset = max(self.offset, through)
+        due, self._due = self._due, None
+        return None if due is None else Hole(due, Place(self.epoch, self.offset))
+
+
+class Cursors:
+    """The cursors of a filter, by partition (section 6.1, P10)."""
+
+    __slots__ = ("places",)
+
+    def __init__(self) -> None:
+        self.places: dict[int, Place] = {}
+
+    def subscribed(self, partition: int, through: Place, continued: bool) -> None:
+        at = self.places.get(partition)
+        if at is None:
+            self.places[partition] = through
+        elif continued:
+            self.places[partition] = Place(through.epoch, at.offset)
+
+    def message(self, partition: int, epoch: int, offset: int, prev: int) -> bool | Hole:
+        """NAMED_MESSAGE: False if it was settled before, True if it is new, or the hole before a new epoch."""
+        at = self.places.get(partition)
+        if at is not None and at.epoch == epoch and offset <= at.offset:
+            return False
+        self.places[partition] = Place(epoch, offset)
+        if at is None or at.epoch == epoch:
+            return True
+        return Hole(at, Place(epoch, prev))
+
+    def gap(self, partition: int, end: Place) -> Place | None:
+        start = self.places.get(partition)
+        self.places[partition] = end
+        return start
+
+    def skipped(self, partition: int, through: Place) -> None:
+        at = self.places.get(partition)
+        if at is None or at.epoch != through.epoch or at.offset < through.offset:
+            self.places[partition] = through
+
+    def caught_up(self, partition: int, through: int) -> Place | None:
+        """CAUGHT_UP: the cursor, or None for an unknown partition."""
+        at = self.places.get(partition)
+        if at is None:
+            return None
+        place = Place(at.epoch, max(at.offset, through))
+        self.places[partition] = place
+        return place

@@ -1,0 +1,230 @@
+"""One subscription of the core: what it asks for, its proof, its report and its buffer."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .._codec.client import Policy, Start, SubscribeItem
+from .._codec.topics import is_wild
+from .._position import Place, parse
+from ..errors import CroreError
+from ..items import CaughtUp, Gap, Item, Message, Report, Skipped
+from .proof import Cursors, Proof
+
+GAPS_MAX = 16
+#: Buffered items beyond which a new caught-up item replaces the one before it.
+SETTLING_MAX = 16
+
+LIVE = Start("live")
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeOptions:
+    start: Start = LIVE
+    fail_on_gap: bool = False
+    policy: Policy | None = None
+    #: Drop the oldest items of a full buffer, in place of pausing.
+    skips: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Why a subscription has ended: None if the application has ended it."""
+
+    error: CroreError | None
+
+
+class CoreSubscription:
+    def __init__(self, wanted: str, options: SubscribeOptions, items_max: int, bytes_max: int) -> None:
+        self.filter = wanted
+        self.options = options
+        self.items_max = items_max
+        self.bytes_max = bytes_max
+        #: The number on the wire.
+        self.number = 0
+        self.is_filter = is_wild(wanted)
+        start = options.start
+        self.proof = Proof(start.place)
+        self.cursors = Cursors()
+        self.cursors.places.update(start.places)
+        #: The present connection has granted it.
+        self.is_granted = False
+        #: It was granted once, so that a filter's new grant may mean a gap.
+        self.was_granted = False
+        self.alias: int | None = None
+        self.refusals = 0
+        self.retry_at: float | None = None
+        #: The caught-up item follows the gap that is due.
+        self.caught_up_due = False
+        #: Unsubscribed until the reader has taken half of the buffer.
+        self.is_paused = False
+        #: The next SUBSCRIBE asks for a replay by credit.
+        self.uses_credit = False
+        #: Partitions that replay; 0 for a topic.
+        self.replaying: set[int] = set()
+        #: Places of the replay that the reader has freed since the last SUBSCRIBE or CREDIT.
+        self.freed = 0
+        self.end: End | None = None
+        #: For the shell: the reader.
+        self.reader: object = None
+
+        self._items: deque[Item] = deque()
+        self._skips: dict[int, Skipped] = {}
+        #: Buffered items that count.
+        self.count = 0
+        self.bytes = 0
+        # Buffered items that are older than the last SUBSCRIBE.
+        self._older = 0
+        #: Whether the shell knows that there are items.
+        self.is_announced = False
+        self._gaps = 0
+        self._newest: deque[Gap] = deque(maxlen=GAPS_MAX)
+        self._skips_count = 0
+        self._messages = 0
+        # The place of the last item that has left the buffer, by partition.
+        self._left: dict[int, Place | Message] = {}
+
+    def connection_lost(self) -> None:
+        self.alias = None
+        self.is_granted = self.caught_up_due = False
+        self.retry_at = None
+        self.replaying.clear()
+        self.proof.connection_lost()
+
+    def item(self) -> SubscribeItem:
+        """The item of SUBSCRIBE: from the cursor, if there is one (R1, R2)."""
+        cursor = self.proof.cursor
+        start = self.options.start
+        if cursor is not None:
+            start = Start("since", cursor)
+        elif self.cursors.places:
+            start = Start("since_each", places=tuple(self.cursors.places.items()))
+        elif self.was_granted:
+            start = LIVE
+        credit = max(1, self.items_max - self.count) if self.uses_credit else None
+        options = self.options
+        return SubscribeItem(self.number, self.filter, start, options.fail_on_gap, credit, options.policy)
+
+    def asked(self) -> None:
+        """SUBSCRIBE goes out: the free places are its credit."""
+        self.freed = 0
+        self._older = self.count
+
+    @property
+    def is_full(self) -> bool:
+        # A replay by credit fills the buffer on purpose.
+        factor = 2 if self.uses_credit and self.replaying else 1
+        return self.count >= self.items_max * factor or self.bytes >= self.bytes_max * factor
+
+    @property
+    def is_half_empty(self) -> bool:
+        return self.count * 2 <= self.items_max and self.bytes * 2 <= self.bytes_max
+
+    def push(self, item: Item) -> None:
+        if isinstance(item, Message):
+            self._messages += 1
+            self.bytes += len(item.payload)
+            self.count += 1
+        elif isinstance(item, CaughtUp):
+            # A reader that sleeps gets the newest place only.
+            last = self._items[-1] if len(self._items) > SETTLING_MAX else None
+            if isinstance(last, CaughtUp) and last.partition == item.partition:
+                self._items.pop()
+        else:
+            self.count += 1
+            if isinstance(item, Gap):
+                self._gaps += 1
+                self._newest.append(item)
+            else:
+                self._skips_count += 1
+        self._items.append(item)
+        if self.options.skips:
+            while self.count > self.items_max or self.bytes > self.bytes_max:
+                if len(self._items) < 2:
+                    break
+                self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        """B4: drops the oldest item, and counts a message in a skipped item."""
+        item = self._shift()
+        before = self._left.get(item.partition or 0)
+        self._leave(item)
+        if not isinstance(item, Message):
+            return
+        self._messages -= 1
+        partition = item.partition or 0
+        skip = self._skips.get(partition)
+        if skip is not None:
+            skip.through = item.offset
+            return
+        self._skips_count += 1
+        start = before.offset if before is not None and before.epoch == item.epoch else item.prev
+        self._skips[partition] = Skipped(start, item.offset, "overflow", item.partition)
+
+    def _shift(self) -> Item:
+        item = self._items.popleft()
+        if isinstance(item, Message):
+            self.bytes -= len(item.payload)
+            self.count -= 1
+        elif not isinstance(item, CaughtUp):
+            self.count -= 1
+        return item
+
+    def take(self) -> Item | None:
+        """Takes the oldest item out of the buffer."""
+        if self._skips:
+            return self._skips.pop(next(iter(self._skips)))
+        if not self._items:
+            self.is_announced = False
+            return None
+        item = self._shift()
+        self._leave(item)
+        return item
+
+    def _leave(self, item: Item) -> None:
+        if not isinstance(item, CaughtUp):
+            if self._older > 0:
+                self._older -= 1
+            else:
+                self.freed += 1
+        partition = item.partition or 0
+        if isinstance(item, Message):
+            self._left[partition] = item
+        elif isinstance(item, Skipped):
+            at = self._left.get(partition)
+            if at is not None and item.reason != "overflow" and item.through > at.offset:
+                self._left[partition] = Place(at.epoch, item.through)
+        else:
+            text = item.end if isinstance(item, Gap) else item.position
+            place = parse(text) if text is not None else None
+            if place is not None:
+                self._left[partition] = place
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self._items or self._skips)
+
+    def clear(self) -> None:
+        self._items.clear()
+        self._skips.clear()
+        self.count = self.bytes = 0
+
+    @property
+    def processed(self) -> Mapping[int, Place | Message]:
+        """The places that have left the buffer, by partition; 0 for a topic."""
+        return self._left
+
+    def report(self) -> Report:
+        cursor = self.proof.cursor
+        return Report(
+            complete=self._gaps == 0 and self._skips_count == 0,
+            basis="announced" if self.is_filter else "proved",
+            gaps=self._gaps,
+            newest=tuple(self._newest),
+            skips=self._skips_count,
+            messages=self._messages,
+            position=None if cursor is None else str(cursor),
+            positions={partition: str(place) for partition, place in self.cursors.places.items()},
+        )
