@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Earlier counts are dropped this time before a span begins: workers hand over every 100 ms.
 const FORGET_AHEAD_NS: u64 = MEASURE_AHEAD_NS / 5;
 
-/// Runs until [`Order::Stop`], the end of its input, or `stop`.
+/// Runs until the order to stop, the end of its input, or `stop`.
 ///
 /// # Errors
 /// The first line makes no sense, or the workload cannot begin.

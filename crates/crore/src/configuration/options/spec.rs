@@ -105,7 +105,7 @@ macro_rules! options {
      $($(#[doc = $help:literal])+
        $field:ident: $type:ty = $(example $example:literal)? $($default:literal)?,
        $values:expr, $apply:ident;)+) => {
-        $(#[doc = $sentence])+
+        #[doc = concat!("The options of `", $section, "`.")]
         pub struct $name {
             $(pub $field: $type,)+
         }
