@@ -11,7 +11,7 @@ process.chdir(root);
 rmSync("dist", { recursive: true, force: true });
 
 const entryPoints = ["index", "react", "store", "persist"].map((name) => `src/${name}.ts`).filter(existsSync);
-const options = { entryPoints, bundle: true, target: "es2020", platform: "neutral", external: ["react"] };
+const options = { entryPoints, bundle: true, target: "es2020", platform: "neutral", external: ["react", "crore/store"] };
 await build({ ...options, format: "esm", outdir: "dist" });
 await build({ ...options, format: "cjs", outdir: "dist/cjs" });
 

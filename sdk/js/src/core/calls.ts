@@ -81,7 +81,9 @@ export class Calls {
 
   private readonly waiting = new Set<Call>();
   private waitingBytes = 0;
+  /** Those on the wire, and those refused for the moment. */
   private readonly sent = new Map<number, Call>();
+  private refusedCount = 0;
   private readonly kept = new Set<Call>();
   private onceCount = 0;
   private onceBytes = 0;
@@ -96,7 +98,7 @@ export class Calls {
 
   /** Requests on the wire that wait for their answers. */
   get inFlight(): number {
-    return this.sent.size;
+    return this.sent.size - this.refusedCount;
   }
 
   /** Whether everything is settled. */
@@ -196,9 +198,14 @@ export class Calls {
   }
 
   private transmit(call: Call): void {
-    call.isRefused = false;
+    this.setRefused(call, false);
     this.sent.set(call.request, call);
     this.host.send(call.frame!);
+  }
+
+  private setRefused(call: Call, isRefused: boolean): void {
+    if (call.isRefused !== isRefused) this.refusedCount += isRefused ? 1 : -1;
+    call.isRefused = isRefused;
   }
 
   /** U7: everything kept goes out again. */
@@ -229,6 +236,7 @@ export class Calls {
   private settle(call: Call, error: CroreError | undefined, value?: Published | HistoryPage): void {
     if (call.isSettled) return;
     call.isSettled = true;
+    this.setRefused(call, false);
     this.unqueue(call);
     if (call.request && this.sent.get(call.request) === call) this.sent.delete(call.request);
     this.kept.delete(call);
@@ -260,7 +268,10 @@ export class Calls {
   refuse(now: number, request: number, error: CroreError): boolean {
     const call = this.sent.get(request);
     if (!call) return false;
-    if (error.temporary && call.isOnce && this.putOff(now, call)) return true;
+    if (error.temporary && call.isOnce) {
+      if (call.isRefused) return false;
+      if (this.putOff(now, call)) return true;
+    }
     if (error.code === PRODUCER_FENCED && call.isNumbered) this.fence(error);
     this.settle(call, error);
     return true;
@@ -274,8 +285,7 @@ export class Calls {
     }
     const delay = Math.min(REFUSED_MS * 2 ** call.refusals, REFUSED_MS_MAX);
     call.refusals = Math.min(call.refusals + 1, REFUSALS_MAX);
-    call.isRefused = true;
-    this.sent.delete(call.request);
+    this.setRefused(call, true);
     this.refusedUntil = Math.max(this.refusedUntil ?? 0, now + delay);
     this.planRepeat();
     return true;
@@ -291,7 +301,9 @@ export class Calls {
   connectionLost(): void {
     for (const call of Array.from(this.sent.values())) if (!call.isOnce) this.settle(call, unknown());
     this.sent.clear();
-    this.retryAt = undefined;
+    for (const call of this.kept) this.setRefused(call, false);
+    this.retryAt = this.refusedUntil = undefined;
+    this.hasGivenUp = false;
   }
 
   /** Gives a call up: U11. */
@@ -317,7 +329,7 @@ export class Calls {
   }
 
   inspect(): Record<string, number> {
-    return { waiting: this.waiting.size, sent: this.sent.size, once: this.onceCount, onceBytes: this.onceBytes };
+    return { waiting: this.waiting.size, sent: this.inFlight, once: this.onceCount, onceBytes: this.onceBytes };
   }
 }
 

@@ -746,7 +746,7 @@ export class Core {
         items = [];
         bytes = 0;
       }
-      it.asked();
+      it.freed = 0;
       items.push(it.item());
       bytes += size;
     }
@@ -790,9 +790,9 @@ export class Core {
       it.isPaused = false;
       if (this.canAsk) this.ask([it]);
       this.tickets.changed(now);
-    } else if (it.usesCredit && it.replaying.size && it.freed * 2 >= it.itemsMax && this.canAsk) {
-      this.send(frames.credit(it.number, it.freed));
-      it.freed = 0;
+    } else if (it.usesCredit && this.canAsk) {
+      const credit = it.takeCredit();
+      if (credit) this.send(frames.credit(it.number, credit));
     }
   }
 
@@ -846,7 +846,7 @@ export class Core {
         it.cursors.subscribed(partition!, { epoch, offset: through }, continued);
       }
       if (isBlind) this.pushGap(now, it, undefined, undefined, "reconnected"); // P11
-      return this.refill(now, it);
+      return;
     }
     // S11
     const old = this.byAlias.get(frame.alias);
@@ -860,7 +860,7 @@ export class Core {
     // A ticket's cursor may be ahead of this one if the topic has no messages in between: R9.
     if (continued && cursor && this.tickets.brings(it.number)) offset = Math.min(offset, cursor.offset);
     it.proof.subscribed({ epoch, offset }, continued);
-    if (replaying) return this.refill(now, it);
+    if (replaying) return;
     it.caughtUpDue = it.proof.isGapDue;
     if (!it.caughtUpDue) this.caughtUp(now, frame.subscription, undefined, through);
   }

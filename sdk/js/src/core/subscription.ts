@@ -7,10 +7,8 @@ import type { CroreError } from "../errors.js";
 import type { Gap, Item, Report, Skipped } from "../items.js";
 import { Cursors, Proof } from "./proof.js";
 
-/** Bytes that an item counts beside its payload. */
-const ITEM_BYTES = 64;
 const GAPS_MAX = 16;
-const SETTLING_MAX = 16;
+const SETTLING_MAX = 256;
 
 export interface SubscribeOptions {
   start: WireStart;
@@ -41,10 +39,8 @@ export class CoreSubscription {
   usesCredit = false;
   /** Partitions that replay; 0 for a topic. */
   readonly replaying = new Set<number>();
-  /** Places of the replay that the reader has freed since the last credit. */
+  /** Places that the reader has freed since the last SUBSCRIBE or CREDIT. */
   freed = 0;
-  /** Buffered items that are older than the last SUBSCRIBE. */
-  private older = 0;
   /** Set at its end: the server's error, or nothing if the application has ended it. */
   end: { error: CroreError | undefined } | undefined;
 
@@ -99,15 +95,17 @@ export class CoreSubscription {
     return { subscription: this.number, filter: this.filter, start, failOnGap, policy, replayCredit };
   }
 
-  /** SUBSCRIBE goes out: the free places are its credit. */
-  asked(): void {
-    this.freed = 0;
-    this.older = this.count;
+  /** B3: the halves of the buffer that were freed and not granted yet, as a number of messages. */
+  takeCredit(): number {
+    const half = Math.ceil(this.itemsMax / 2);
+    const credit = this.freed - (this.freed % half);
+    this.freed -= credit;
+    return credit;
   }
 
   get isFull(): boolean {
-    // A replay by credit fills the buffer on purpose.
-    const factor = this.replaying.size && this.usesCredit ? 2 : 1;
+    // A replay by credit fills the buffer on purpose; a server that sends more is stopped.
+    const factor = this.usesCredit ? 2 : 1;
     return this.count >= this.itemsMax * factor || this.bytes >= this.bytesMax * factor;
   }
 
@@ -123,11 +121,10 @@ export class CoreSubscription {
     } else if (item.kind === "skipped") this.skipsCount++;
     else if (item.kind === "message") this.messages++;
     else {
-      // A reader that sleeps gets the newest place only.
-      const last = this.items.length > this.head + SETTLING_MAX ? this.items[this.items.length - 1] : undefined;
-      if (last && last.kind === "caught_up" && last.partition === item.partition) {
-        this.items[this.items.length - 1] = item;
-        return;
+      // They do not count, so of too many the older one of the same partition goes.
+      if (this.items.length - this.head - this.count > SETTLING_MAX) {
+        const at = this.items.findIndex((it) => it?.kind === "caught_up" && it.partition === item.partition);
+        if (at >= 0) this.items.splice(at, 1);
       }
     }
     this.items.push(item);
@@ -139,7 +136,7 @@ export class CoreSubscription {
 
   private weigh(item: Item, sign: 1 | -1): void {
     if (item.kind !== "caught_up") this.count += sign;
-    this.bytes += sign * (ITEM_BYTES + (item.kind === "message" ? item.bytes.length : 0));
+    if (item.kind === "message") this.bytes += sign * item.bytes.length;
   }
 
   /** Drops the oldest message but the newest one, and counts it in a skipped item. */
@@ -194,10 +191,7 @@ export class CoreSubscription {
   }
 
   private leave(item: Item): void {
-    if (item.kind !== "caught_up") {
-      if (this.older > 0) this.older--;
-      else this.freed++;
-    }
+    if (item.kind !== "caught_up") this.freed++;
     const place = placeOf(item);
     if (place) this.left.set(item.partition ?? 0, place);
     else if (item.kind === "skipped" && item.reason !== "overflow") {
