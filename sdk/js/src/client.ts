@@ -414,8 +414,9 @@ export class Crore {
       });
     socket.onmessage = ({ data }: { data: ArrayBuffer | string }) =>
       mine(() => this.core.received(clock(), typeof data === "string" ? data : new Uint8Array(data)));
-    socket.onclose = ({ code }: { code?: number }) => ended(code ?? 1006);
-    // Not every platform closes a socket that has never been open; `ws` tells the status here.
+    // Deno says 0 for a connection that was cut.
+    socket.onclose = ({ code }: { code?: number }) => ended(code || 1006);
+    // Node closes no socket that has never been open. `ws` tells the status of a handshake here.
     socket.onerror = (event: { message?: string }) => {
       const match = /response: (\d{3})/.exec(event.message ?? "");
       if (!isOpen) ended(1006, match ? Number(match[1]) : undefined);

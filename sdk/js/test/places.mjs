@@ -15,3 +15,6 @@ function built(name) {
   const folders = ["release", "debug"].map((profile) => `${repository}target/${profile}/${name}`);
   return folders.find(existsSync) ?? folders[1];
 }
+
+/** The folder with the runtimes: `npm ci --prefix test/runtimes`. */
+export const runtimes = process.env.CRORE_RUNTIMES ?? fileURLToPath(new URL("runtimes/node_modules", import.meta.url));

@@ -1,0 +1,124 @@
+// The bundle in Chromium: the shell over a browser's WebSocket, storage, Web Locks, and the events of a page.
+import assert from "node:assert/strict";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "node:test";
+import { build } from "esbuild";
+import { chromium } from "playwright-core";
+import { Node, ON_DISK } from "./node.mjs";
+
+const program = process.env.CHROMIUM ?? "/usr/bin/chromium";
+
+/** Serves a page with the package as `crore`, at a port of its own. */
+async function site() {
+  const { outputFiles } = await build({
+    stdin: {
+      contents: 'import * as crore from "./dist/index.js"; import { persist } from "./dist/persist.js"; Object.assign(globalThis, { ...crore, persist });',
+      resolveDir: new URL("..", import.meta.url).pathname,
+    },
+    bundle: true,
+    write: false,
+    format: "iife",
+    target: "es2020",
+  });
+  const server = createServer((request, response) => {
+    const isScript = request.url === "/crore.js";
+    response.setHeader("content-type", isScript ? "text/javascript" : "text/html");
+    response.end(isScript ? outputFiles[0].text : '<!doctype html><title>crore</title><script src="/crore.js"></script>');
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { server, url: `http://127.0.0.1:${server.address().port}` };
+}
+
+test("the bundle works in Chromium", { skip: !existsSync(program) && "there is no Chromium" }, async () => {
+  const { server, url } = await site();
+  const node = await Node.start(`${ON_DISK}[http]\nallowed_origins = ["${url}"]\n`);
+  const profile = mkdtempSync(join(tmpdir(), "crore-chromium-"));
+  const context = await chromium.launchPersistentContext(profile, {
+    executablePath: program,
+    chromiumSandbox: false,
+    headless: true,
+    args: ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+  });
+  try {
+    const page = await context.newPage();
+    await page.goto(url);
+    const first = await page.evaluate(async (address) => {
+      globalThis.client = new Crore(address, { backoff: { base: 20, max: 200 } });
+      globalThis.subscription = client.subscribe("page/ü");
+      globalThis.next = async () => {
+        for (;;) {
+          const item = await subscription.next();
+          if (item.kind === "gap") throw new Error("a gap");
+          if (item.kind === "message") return item.text();
+        }
+      };
+      await client.ready();
+      await client.publish("page/ü", "grüße", { once: true });
+      return next();
+    }, node.url);
+    assert.equal(first, "grüße");
+
+    // A kill of the node: the page comes back by itself and misses nothing.
+    await node.kill();
+    await node.start();
+    const second = await page.evaluate(async () => {
+      await client.publish("page/ü", "again", { once: true });
+      return [await next(), subscription.report().complete];
+    });
+    assert.deepEqual(second, ["again", true]);
+
+    // The page is hidden for good and shown again: the socket is closed, and opened anew.
+    const third = await page.evaluate(async () => {
+      const before = client.inspect().counters.connections;
+      dispatchEvent(new Event("pagehide"));
+      const hidden = client.state.state;
+      dispatchEvent(new Event("pageshow"));
+      await client.ready();
+      await client.publish("page/ü", "shown");
+      return [hidden, await next(), client.inspect().counters.connections - before];
+    });
+    assert.deepEqual(third, ["waiting", "shown", 1]);
+
+    // `online` checks the connection, which is alive.
+    const alive = await page.evaluate(async () => {
+      dispatchEvent(new Event("online"));
+      await client.publish("page/ü", "online");
+      return [await next(), client.state.state];
+    });
+    assert.deepEqual(alive, ["online", "live"]);
+
+    // U13: two clients of one name hold two lanes, so that neither fences the other.
+    const lanes = await page.evaluate(async (address) => {
+      const storage = {
+        get: (key) => localStorage.getItem(key),
+        set: (key, value) => localStorage.setItem(key, value),
+        delete: (key) => localStorage.removeItem(key),
+      };
+      const clients = [1, 2].map(() => new Crore(address, { persist: persist(storage, "tab") }));
+      for (const it of [...clients, ...clients]) await it.publish("lanes", "x", { once: true });
+      for (const it of clients) await it.close();
+      await client.close();
+      return Object.keys(localStorage).filter((key) => key.startsWith("crore:once:")).sort();
+    }, node.url);
+    assert.deepEqual(lanes, ["crore:once:tab:0", "crore:once:tab:1"]);
+
+    // A browser permits no close code 1002 and shows no status: a refused origin is retried, not final.
+    const refused = await page.evaluate(async (address) => {
+      const events = [];
+      const stranger = new Crore(address, { backoff: { base: 1, max: 5 }, log: (level, event, fields) => events.push(fields.hint) });
+      while (!events.some((hint) => hint)) await new Promise((resolve) => setTimeout(resolve, 5));
+      const { state } = stranger.state;
+      await stranger.close();
+      return state !== "closed";
+    }, node.url.replace(/:\d+$/, ":9"));
+    assert.equal(refused, true);
+  } finally {
+    await context.close();
+    rmSync(profile, { recursive: true, force: true });
+    await node.remove();
+    server.close();
+  }
+});
