@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 
 use crate::machine;
 use crate::package;
+use crate::sdk_js;
 use crate::shell::Workspace;
 use crate::steps;
 use crate::tally::Tally;
@@ -55,6 +56,7 @@ const STEPS: &[Step] = &[
         "a real Prometheus scrapes a node: every panel has data, every alert its tests",
         steps::dashboards,
     ),
+    step("sdk-js", "the TypeScript SDK: scenarios, a node, runtimes, package", sdk_js::check),
     step("crash", "the binary is killed under load: nothing acknowledged is lost", steps::crash),
     step("units", "systemd accepts the units, and rates their exposure", package::check_units),
     slow(

@@ -16,8 +16,9 @@ mod sources;
 
 pub use ratchet::store;
 
-/// Folders without sources of ours; `.git` is a file in a worktree.
-const FOREIGN: &[&str] = &[".git", "artifacts", "node_modules", "target"];
+/// Folders without sources of ours; `.git` is a file in a worktree, and the SDKs build into `dist`.
+const FOREIGN: &[&str] =
+    &[".git", "artifacts", "dist", "dist-docs", "dist-test", "node_modules", "target"];
 
 /// The size above which a file is data, not a source.
 const TEXT_BYTES_MAX: u64 = 4 << 20;

@@ -5,6 +5,7 @@ import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { innerNames } from "./inner_names.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 process.chdir(root);
@@ -12,6 +13,8 @@ rmSync("dist", { recursive: true, force: true });
 
 const entryPoints = ["index", "react", "store", "persist"].map((name) => `src/${name}.ts`).filter(existsSync);
 const options = { entryPoints, bundle: true, target: "es2020", platform: "neutral", external: ["react", "crore/store"] };
+// Names that only the inside uses become short: bundlers of applications cannot do that.
+options.mangleProps = new RegExp(`^(${innerNames().join("|")})$`);
 await build({ ...options, format: "esm", outdir: "dist" });
 await build({ ...options, format: "cjs", outdir: "dist/cjs" });
 

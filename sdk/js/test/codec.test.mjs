@@ -20,7 +20,7 @@ const isBeyond = (value) =>
 
 const ENCODERS = {
   hello: (it) =>
-    clientFrames.hello(
+    clientFrames.encodeHello(
       optional(it.token),
       optional(it.name),
       it.ticket === null ? undefined : bytesOf(it.ticket),
@@ -28,7 +28,7 @@ const ENCODERS = {
       it.ping_interval_s,
     ),
   subscribe: (it) =>
-    clientFrames.subscribe(
+    clientFrames.encodeSubscribe(
       it.items.map((item) => ({
         subscription: item.subscription,
         filter: item.filter,
@@ -38,9 +38,9 @@ const ENCODERS = {
         policy: item.policy === null ? undefined : POLICIES.indexOf(item.policy),
       })),
     ),
-  unsubscribe: (it) => clientFrames.unsubscribe(it.subscriptions),
+  unsubscribe: (it) => clientFrames.encodeUnsubscribe(it.subscriptions),
   publish: (it) =>
-    clientFrames.publish(it.request, {
+    clientFrames.encodePublish(it.request, {
       topic: it.topic,
       payload: bytesOf(it.payload),
       retain: it.retain,
@@ -51,12 +51,12 @@ const ENCODERS = {
       expectedEpoch: optional(it.expected_epoch),
     }),
   history: (it) =>
-    clientFrames.history(it.request, it.topic, it.reverse, place(optional(it.position)), it.records_max, it.bytes_max),
-  credit: (it) => clientFrames.credit(it.subscription, it.messages),
-  ping: (it) => clientFrames.ping(it.token),
-  pong: (it) => clientFrames.pong(it.token),
-  renew: (it) => clientFrames.renew(it.request, it.token),
-  ticket: (it) => clientFrames.ticket(it.request),
+    clientFrames.encodeHistory(it.request, it.topic, it.reverse, place(optional(it.position)), it.records_max, it.bytes_max),
+  credit: (it) => clientFrames.encodeCredit(it.subscription, it.messages),
+  ping: (it) => clientFrames.encodePing(it.token),
+  pong: (it) => clientFrames.encodePong(it.token),
+  renew: (it) => clientFrames.encodeRenew(it.request, it.token),
+  ticket: (it) => clientFrames.encodeTicket(it.request),
 };
 
 function startOf(start) {

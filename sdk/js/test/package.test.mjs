@@ -13,7 +13,7 @@ import { Node } from "./node.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const require = createRequire(import.meta.url);
-const SIZE_MAX = 12 * 1024;
+const SIZE_MAX = 17 * 1024;
 
 /** A folder in which the package is installed, as an application has it. */
 function application() {

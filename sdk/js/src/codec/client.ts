@@ -40,7 +40,7 @@ function textOption(options: Option[], key: number, text: Maybe<string>): void {
   if (text !== undefined) options.push([key, encodeUtf8(text)]);
 }
 
-export function hello(
+export function encodeHello(
   token: Maybe<string>,
   name: Maybe<string>,
   ticket?: Uint8Array,
@@ -62,7 +62,7 @@ export function hello(
   return head(1, options).u8(1).varint(pingIntervalS).options(options).done();
 }
 
-export function subscribe(items: readonly SubscribeItem[]): Uint8Array {
+export function encodeSubscribe(items: readonly SubscribeItem[]): Uint8Array {
   const writer = head(2).varint(items.length);
   for (const { subscription, filter, start, failOnGap, replayCredit, policy } of items) {
     const options: Option[] = [];
@@ -81,7 +81,7 @@ export function subscribe(items: readonly SubscribeItem[]): Uint8Array {
   return writer.done();
 }
 
-export function unsubscribe(subscriptions: readonly number[]): Uint8Array {
+export function encodeUnsubscribe(subscriptions: readonly number[]): Uint8Array {
   const writer = head(3).varint(subscriptions.length);
   for (const subscription of subscriptions) writer.varint(subscription);
   return writer.done();
@@ -98,7 +98,7 @@ export interface PublishFields {
   expectedEpoch: Maybe<string>;
 }
 
-export function publish(request: number, fields: PublishFields): Uint8Array {
+export function encodePublish(request: number, fields: PublishFields): Uint8Array {
   const { topic, payload, producer, key, expectedEpoch } = fields;
   const options: Option[] = [];
   textOption(options, 2, fields.contentType);
@@ -112,7 +112,7 @@ export function publish(request: number, fields: PublishFields): Uint8Array {
   return writer.varint(request).text(topic).options(options).raw(payload).done();
 }
 
-export function history(
+export function encodeHistory(
   request: number,
   topic: string,
   reverse: boolean,
@@ -125,22 +125,22 @@ export function history(
   return writer.varint(recordsMax).varint(bytesMax).done();
 }
 
-export function credit(subscription: number, messages: number): Uint8Array {
+export function encodeCredit(subscription: number, messages: number): Uint8Array {
   return head(6).varint(subscription).varint(messages).done();
 }
 
-export function ping(token: string): Uint8Array {
+export function encodePing(token: string): Uint8Array {
   return head(7).epoch(token).done();
 }
 
-export function pong(token: string): Uint8Array {
+export function encodePong(token: string): Uint8Array {
   return head(8).epoch(token).done();
 }
 
-export function renew(request: number, token: string): Uint8Array {
+export function encodeRenew(request: number, token: string): Uint8Array {
   return head(9).varint(request).text(token).done();
 }
 
-export function ticket(request: number): Uint8Array {
+export function encodeTicket(request: number): Uint8Array {
   return head(10).varint(request).done();
 }

@@ -5,7 +5,7 @@
  * anything new, in the old order, with the same bytes.
  */
 
-import * as frames from "../codec/client.js";
+import { encodeHistory, encodePublish, type PublishFields } from "../codec/client.js";
 import { show, type Place } from "../codec/position.js";
 import type { HistoryPage, ServerFrame } from "../codec/server.js";
 import { hasLength } from "../codec/topics.js";
@@ -16,7 +16,7 @@ export interface PublishInput {
   payload: Uint8Array;
   retain: boolean;
   contentType: string | undefined;
-  tags: frames.PublishFields["tags"];
+  tags: PublishFields["tags"];
   expectedEpoch: string | undefined;
   /** True: the client's producer; bytes: a key. */
   once: boolean | Uint8Array;
@@ -123,7 +123,7 @@ export class Calls {
       const sequence = isNumbered ? input.sequence ?? ++this.lastSequence : 0;
       const producer = isNumbered ? { id: this.producerId, sequence } : undefined;
       const { retain, contentType, tags, expectedEpoch } = input;
-      return frames.publish(request, { topic, payload, retain, contentType, tags, producer, key, expectedEpoch });
+      return encodePublish(request, { topic, payload, retain, contentType, tags, producer, key, expectedEpoch });
     };
     if (isOnce) {
       this.onceCount++;
@@ -142,7 +142,7 @@ export class Calls {
   ): Call {
     if (!hasLength(topic)) throw invalid("a topic has 1 to 255 bytes");
     return this.add(now, topic, 0, true, false, false, timeoutMs, (request) =>
-      frames.history(request, topic, reverse, position, limit),
+      encodeHistory(request, topic, reverse, position, limit),
     );
   }
 

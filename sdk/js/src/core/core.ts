@@ -5,7 +5,7 @@
  * Rules: `spec/sdk.md`; their numbers stand beside the code.
  */
 
-import * as frames from "../codec/client.js";
+import { encodeCredit, encodeHello, encodePing, encodePong, encodeRenew, encodeSubscribe, encodeTicket, encodeUnsubscribe, type SubscribeItem } from "../codec/client.js";
 import { FrameError } from "../codec/bytes.js";
 import { show, type Place } from "../codec/position.js";
 import { hasLength, matches } from "../codec/topics.js";
@@ -176,7 +176,7 @@ export class Core {
     const number = it.number;
     this.remove(it, undefined);
     it.clear();
-    if (this.isGreeted && wasHeld) this.send(frames.unsubscribe([number]));
+    if (this.isGreeted && wasHeld) this.send(encodeUnsubscribe([number]));
     this.tickets.changed(now);
   }
 
@@ -265,7 +265,7 @@ export class Core {
     this.pingedAt = this.probeUntil = undefined;
     const held = this.tickets.present(now, this.byNumber);
     const { token } = this.tokens;
-    this.send(frames.hello(token, this.settings.name, held?.ticket, held?.cursors));
+    this.send(encodeHello(token, this.settings.name, held?.ticket, held?.cursors));
     const covers = held?.covers;
     this.ask(this.active().filter((it) => !covers?.has(it.number)));
   }
@@ -574,7 +574,7 @@ export class Core {
 
   private ping(now: number): void {
     this.pingedAt = now;
-    this.send(frames.ping(String(Math.floor(now))));
+    this.send(encodePing(String(Math.floor(now))));
   }
 
   /** A sign of life after a PING. */
@@ -603,7 +603,7 @@ export class Core {
     for (const it of due) it.retryAt = undefined;
     this.ask(due);
     if (this.tickets.isDue(now) && this.active().every((it) => it.isGranted) && this.byFilter.size) {
-      this.send(frames.ticket((this.tickets.asked = this.request())));
+      this.send(encodeTicket((this.tickets.asked = this.request())));
     }
     this.calls.repeatRefused(now);
   }
@@ -651,7 +651,7 @@ export class Core {
         if (frame.ticket) this.tickets.hold(now, frame.ticket, Infinity, this.active());
         return;
       case "ping":
-        return this.send(frames.pong(frame.token)); // L1
+        return this.send(encodePong(frame.token)); // L1
       case "ticket_issued":
         if (this.tickets.asked !== frame.request) return this.unexpected(now, frame.type);
         this.tickets.hold(now, frame.ticket, this.tickets.local(frame.expiresMs), this.active());
@@ -696,7 +696,7 @@ export class Core {
     if (this.phase !== "ready" || !this.tokens.isDue || this.tokens.request !== undefined) return;
     this.tokens.isDue = false;
     this.tokens.request = this.request();
-    this.send(frames.renew(this.tokens.request, this.tokens.token!));
+    this.send(encodeRenew(this.tokens.request, this.tokens.token!));
   }
 
   private error(now: number, frame: ErrorFrame): void {
@@ -737,12 +737,12 @@ export class Core {
 
   /** SUBSCRIBE, in as few frames as possible. */
   private ask(list: readonly CoreSubscription[]): void {
-    let items: frames.SubscribeItem[] = [];
+    let items: SubscribeItem[] = [];
     let bytes = 0;
     for (const it of list) {
       const size = it.filter.length * 3 + 32 + it.cursors.places.size * 24;
       if (items.length && bytes + size > SUBSCRIBE_BYTES) {
-        this.send(frames.subscribe(items));
+        this.send(encodeSubscribe(items));
         items = [];
         bytes = 0;
       }
@@ -750,7 +750,7 @@ export class Core {
       items.push(it.item());
       bytes += size;
     }
-    if (items.length) this.send(frames.subscribe(items));
+    if (items.length) this.send(encodeSubscribe(items));
   }
 
   private remove(it: CoreSubscription, error: CroreError | undefined): void {
@@ -780,7 +780,7 @@ export class Core {
     it.isPaused = it.usesCredit = true;
     // What is on its way has the old number, or none.
     this.number(it);
-    this.send(frames.unsubscribe([number]));
+    this.send(encodeUnsubscribe([number]));
   }
 
   /** B2, B3 */
@@ -792,7 +792,7 @@ export class Core {
       this.tickets.changed(now);
     } else if (it.usesCredit && this.canAsk) {
       const credit = it.takeCredit();
-      if (credit) this.send(frames.credit(it.number, credit));
+      if (credit) this.send(encodeCredit(it.number, credit));
     }
   }
 
@@ -828,7 +828,7 @@ export class Core {
     const it = this.byNumber.get(frame.subscription);
     if (!it || it.isPaused || it.isFilter !== (frame.alias === undefined)) {
       // R8
-      if (this.tickets.wasPresented) this.send(frames.unsubscribe([frame.subscription]));
+      if (this.tickets.wasPresented) this.send(encodeUnsubscribe([frame.subscription]));
       else this.unexpected(now, frame.type);
       return;
     }
