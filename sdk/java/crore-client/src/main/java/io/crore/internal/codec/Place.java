@@ -1,0 +1,60 @@
+package io.crore.internal.codec;
+
+/** A place in a topic's log: an epoch and an offset, both unsigned. Shown as {@code epoch:offset}. */
+public final class Place {
+  public final long epoch;
+  public final long offset;
+
+  public Place(long epoch, long offset) {
+    this.epoch = epoch;
+    this.offset = offset;
+  }
+
+  /** The place of a text, or null if the text is not a position. */
+  public static Place parse(String text) {
+    int colon = text.indexOf(':');
+    if (colon < 0 || !isNumber(text, 0, colon) || !isNumber(text, colon + 1, text.length())) {
+      return null;
+    }
+    try {
+      long epoch = Long.parseUnsignedLong(text.substring(0, colon));
+      return new Place(epoch, Long.parseUnsignedLong(text.substring(colon + 1)));
+    } catch (NumberFormatException tooLarge) {
+      return null;
+    }
+  }
+
+  /** Digits without leading zeros. */
+  private static boolean isNumber(String text, int from, int to) {
+    if (from == to || (text.charAt(from) == '0' && to - from > 1)) return false;
+    for (int at = from; at < to; at++) {
+      if (text.charAt(at) < '0' || text.charAt(at) > '9') return false;
+    }
+    return true;
+  }
+
+  /** Whether an offset lies above another one. */
+  public static boolean above(long offset, long other) {
+    return Long.compareUnsigned(offset, other) > 0;
+  }
+
+  /** The greater offset. */
+  public static long max(long offset, long other) {
+    return above(offset, other) ? offset : other;
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof Place && ((Place) other).epoch == epoch && ((Place) other).offset == offset;
+  }
+
+  @Override
+  public int hashCode() {
+    return Long.hashCode(epoch) * 31 + Long.hashCode(offset);
+  }
+
+  @Override
+  public String toString() {
+    return Long.toUnsignedString(epoch) + ":" + Long.toUnsignedString(offset);
+  }
+}
