@@ -1,0 +1,234 @@
+package crore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/coder/websocket"
+)
+
+const (
+	subprotocol = "crore.v1"
+	// unsentMax: above this, publications wait in the core (U15).
+	unsentMax = 1 << 20
+	// receivedMax bounds one message of the server.
+	receivedMax = 64 << 20
+)
+
+// connection is one WebSocket: a goroutine that opens it and reads, and one that writes.
+type connection struct {
+	client *Client
+	ctx    context.Context
+	cancel context.CancelFunc
+	url    string
+	socket *websocket.Conn
+	cork   *corkedConn
+
+	// The client's lock guards what follows.
+	isOpen      bool
+	unsent      [][]byte
+	unsentBytes int
+	closeCode   int
+	wake        chan struct{}
+}
+
+// connect begins an attempt. The client is locked.
+func (c *Client) connect(url string) {
+	n := &connection{client: c, url: url, wake: make(chan struct{}, 1)}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	c.connection = n
+	c.running.Add(1)
+	go n.run()
+}
+
+func (n *connection) signal() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// send queues a frame. The client is locked.
+func (n *connection) send(frame []byte) {
+	n.unsent = append(n.unsent, frame)
+	n.unsentBytes += len(frame)
+	if n.unsentBytes > unsentMax {
+		n.client.core.isBlocked = true
+	}
+	n.signal()
+}
+
+// close ends the connection behind the queued frames; 1006 at once. The client is locked.
+func (n *connection) close(code int) {
+	n.closeCode = code
+	if code == 1006 || !n.isOpen {
+		n.cancel()
+	}
+	n.signal()
+}
+
+func (n *connection) run() {
+	c := n.client
+	defer c.running.Done()
+	defer n.cancel()
+	status, retryAfter, err := n.dial()
+	if err != nil {
+		c.with(func(now int64) {
+			if c.connection == n {
+				c.connection = nil
+				c.core.failed(now, status, retryAfter)
+			}
+		})
+		return
+	}
+	isCurrent := false
+	c.with(func(now int64) {
+		if isCurrent = c.connection == n; isCurrent {
+			n.isOpen = true
+			c.core.opened(now)
+			c.running.Add(1)
+			go n.write()
+		}
+	})
+	if !isCurrent {
+		_ = n.socket.CloseNow()
+		return
+	}
+	err = n.read()
+	code := int(websocket.CloseStatus(err))
+	if code < 0 {
+		code = 1006
+	}
+	c.with(func(now int64) {
+		if c.connection == n {
+			c.connection = nil
+			n.closeCode = 1006
+			c.core.closed(now, code)
+		}
+		n.signal()
+	})
+}
+
+// dial opens the WebSocket. An answer that refuses it has a status.
+func (n *connection) dial() (status int, retryAfterS int64, err error) {
+	options := websocket.DialOptions{
+		Subprotocols: []string{subprotocol}, HTTPClient: n.client.options.HTTPClient, HTTPHeader: n.client.options.Header,
+	}
+	if options.HTTPClient == nil {
+		transport := n.transport()
+		defer transport.CloseIdleConnections()
+		options.HTTPClient = &http.Client{Transport: transport}
+	}
+	socket, response, err := websocket.Dial(n.ctx, n.url, &options)
+	if err != nil {
+		if response != nil && response.StatusCode != http.StatusSwitchingProtocols {
+			retryAfterS, _ = strconv.ParseInt(response.Header.Get("Retry-After"), 10, 64)
+			return response.StatusCode, retryAfterS, err
+		}
+		return 0, 0, err
+	}
+	if socket.Subprotocol() != subprotocol {
+		_ = socket.CloseNow()
+		return 0, 0, errors.New("the server does not speak " + subprotocol)
+	}
+	socket.SetReadLimit(receivedMax)
+	n.socket = socket
+	return 0, 0, nil
+}
+
+// transport makes TCP connections whose writes can be held back, so that the frames of one turn
+// leave in one write (U15).
+func (n *connection) transport() *http.Transport {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
+	dialer := new(net.Dialer)
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		n.cork = &corkedConn{Conn: conn}
+		return n.cork, nil
+	}
+	return transport
+}
+
+// read reads messages until the end of the connection.
+func (n *connection) read() error {
+	c := n.client
+	var buffer bytes.Buffer
+	for {
+		kind, reader, err := n.socket.Reader(n.ctx)
+		if err != nil {
+			return err
+		}
+		buffer.Reset()
+		if _, err := io.Copy(&buffer, reader); err != nil {
+			return err
+		}
+		message := bytes.Clone(buffer.Bytes()) // the core keeps it
+		if buffer.Cap() > 1<<20 {
+			buffer = bytes.Buffer{}
+		}
+		c.mu.Lock()
+		if c.connection == n {
+			c.core.received(c.now(), message, kind == websocket.MessageText)
+			c.flush()
+		}
+		c.mu.Unlock()
+	}
+}
+
+// write writes queued frames until the end of the connection, then closes it.
+func (n *connection) write() {
+	c := n.client
+	defer c.running.Done()
+	for {
+		c.mu.Lock()
+		frames, code := n.unsent, n.closeCode
+		n.unsent = nil
+		c.mu.Unlock()
+		if code == 1006 {
+			n.cancel()
+			_ = n.socket.CloseNow()
+			return
+		}
+		if len(frames) == 0 {
+			if code != 0 {
+				_ = n.socket.Close(websocket.StatusCode(code), "")
+				n.cancel()
+				return
+			}
+			<-n.wake
+			continue
+		}
+		written := n.writeAll(frames)
+		c.mu.Lock()
+		if n.unsentBytes -= written; n.unsentBytes <= unsentMax && c.connection == n && c.core.isBlocked {
+			c.core.isBlocked = false
+			c.core.after(c.now())
+			c.flush()
+		}
+		c.mu.Unlock()
+	}
+}
+
+// writeAll writes frames with as few writes of the TCP connection as possible. An error of writing
+// needs no answer here: the reader gets it, too.
+func (n *connection) writeAll(frames [][]byte) (bytes int) {
+	if n.cork != nil {
+		n.cork.hold()
+		defer n.cork.release()
+	}
+	for _, frame := range frames {
+		bytes += len(frame)
+		if err := n.socket.Write(n.ctx, websocket.MessageBinary, frame); err != nil {
+			_ = n.socket.CloseNow()
+		}
+	}
+	return bytes
+}
