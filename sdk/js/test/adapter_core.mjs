@@ -6,6 +6,7 @@ import { NEEDS, bytesOf, errorEffect, hexOf, itemEffect, messageFields } from ".
 const POLICIES = ["replay", "conflate", "drop", "disconnect"];
 
 export function startOf(start = { kind: "live" }) {
+  start ??= { kind: "live" };
   if (start.kind === "since") return { kind: "since", ...parse(start.position) };
   if (start.kind === "since_each") {
     return { kind: "since_each", positions: start.positions.map((it) => ({ partition: it.partition, ...parse(it.position) })) };
@@ -50,28 +51,29 @@ export function coreAdapter() {
     },
     unsubscribe: ({ as }) => core.unsubscribe(now, labels.get(as)),
     publish(command) {
-      const { once = false } = command;
+      const once = command.once ?? false;
       const input = {
         topic: command.topic,
         payload: bytesOf(command.payload ?? ""),
         retain: command.retain ?? false,
-        contentType: command.content_type,
+        contentType: command.content_type ?? undefined,
         tags: command.tags ?? [],
-        expectedEpoch: command.expected_epoch === undefined ? undefined : String(command.expected_epoch),
+        expectedEpoch: command.expected_epoch == null ? undefined : String(command.expected_epoch),
         once: once === true || once === false ? once : bytesOf(once.key),
-        timeoutMs: command.timeout_ms,
+        timeoutMs: command.timeout_ms ?? undefined,
       };
       calls.set(core.publish(now, input), command.as);
     },
-    history({ as, topic, position, reverse = false, limit = 0 }) {
-      calls.set(core.history(now, topic, position && parse(position), reverse, limit), as);
+    history({ as, topic, position, reverse, limit }) {
+      const place = position ? parse(position) : undefined;
+      calls.set(core.history(now, topic, place, reverse ?? false, limit ?? 0), as);
     },
     renew: ({ token }) => core.renew(token),
     read({ as, items }) {
       const it = labels.get(as);
       effects.push(...core.take(now, it, items).map((item) => itemEffect(as, item)));
     },
-    close: ({ drain_ms = 5_000 }) => core.close(now, drain_ms),
+    close: ({ drain_ms }) => core.close(now, drain_ms ?? 5_000),
     opened: () => core.opened(now),
     failed: ({ status, retry_after_s }) => core.failed(now, status ?? undefined, retry_after_s ?? undefined),
     received: ({ hex, text }) => core.received(now, text ?? bytesOf(hex)),

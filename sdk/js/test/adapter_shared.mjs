@@ -34,26 +34,31 @@ export function errorEffect(label, error) {
   return { answer: label, error: "Refused", code, temporary, restart: restart ?? null, limit: limit ?? null };
 }
 
-/** Plays all scenarios of a mode; `adapter` answers one command. Returns results by name. */
-export async function play(mode, adapter, only) {
+/** Plays all scenarios of a mode, and runs without a script; `adapter` answers one command. Returns results by name. */
+export async function play(mode, adapter, only, randomRuns = 0) {
   const folder = join(spec, "scenarios");
   const files = readdirSync(folder).filter((name) => name.endsWith(".json") && name !== "schema.json");
   const filter = only ? ["--only", only] : [];
+  if (randomRuns && !only) filter.push("--random", String(randomRuns));
   const player = spawn(scriptProgram, ["--mode", mode, ...filter, ...files.map((name) => join(folder, name))], {
     stdio: ["pipe", "pipe", "pipe"],
   });
   const results = new Map();
   let end;
   player.stderr.resume();
-  for await (const line of createInterface({ input: player.stdout })) {
-    const command = JSON.parse(line);
-    if (command.do === "end") {
-      end = command;
-      break;
+  try {
+    for await (const line of createInterface({ input: player.stdout })) {
+      const command = JSON.parse(line);
+      if (command.do === "end") {
+        end = command;
+        break;
+      }
+      if (command.do === "result") results.set(command.scenario, command);
+      const reply = command.do === "result" ? { effects: [] } : await adapter(command);
+      player.stdin.write(JSON.stringify(reply) + "\n");
     }
-    if (command.do === "result") results.set(command.scenario, command);
-    const reply = command.do === "result" ? { effects: [] } : await adapter(command);
-    player.stdin.write(JSON.stringify(reply) + "\n");
+  } finally {
+    player.kill();
   }
   if (!end) throw new Error("crore-script has ended early");
   return { results, ...end };
