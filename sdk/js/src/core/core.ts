@@ -746,7 +746,7 @@ export class Core {
         items = [];
         bytes = 0;
       }
-      it.freed = 0;
+      it.asked();
       items.push(it.item());
       bytes += size;
     }

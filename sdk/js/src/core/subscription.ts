@@ -39,8 +39,10 @@ export class CoreSubscription {
   usesCredit = false;
   /** Partitions that replay; 0 for a topic. */
   readonly replaying = new Set<number>();
-  /** Places that the reader has freed since the last SUBSCRIBE or CREDIT. */
-  freed = 0;
+  /** Items of the replay that the reader has taken since the last CREDIT. */
+  private replayed = 0;
+  /** Buffered items that are older than the replay. */
+  private older = 0;
   /** Set at its end: the server's error, or nothing if the application has ended it. */
   end: { error: CroreError | undefined } | undefined;
 
@@ -95,11 +97,17 @@ export class CoreSubscription {
     return { subscription: this.number, filter: this.filter, start, failOnGap, policy, replayCredit };
   }
 
-  /** B3: the halves of the buffer that were freed and not granted yet, as a number of messages. */
+  /** SUBSCRIBE goes out: what is in the buffer is not of the replay. */
+  asked(): void {
+    this.replayed = 0;
+    this.older = this.count;
+  }
+
+  /** B3: what of the replay was taken and not granted again, in halves of the buffer. */
   takeCredit(): number {
     const half = Math.ceil(this.itemsMax / 2);
-    const credit = this.freed - (this.freed % half);
-    this.freed -= credit;
+    const credit = this.replayed - (this.replayed % half);
+    this.replayed -= credit;
     return credit;
   }
 
@@ -191,7 +199,10 @@ export class CoreSubscription {
   }
 
   private leave(item: Item): void {
-    if (item.kind !== "caught_up") this.freed++;
+    if (item.kind !== "caught_up") {
+      if (this.older > 0) this.older--;
+      else this.replayed++;
+    }
     const place = placeOf(item);
     if (place) this.left.set(item.partition ?? 0, place);
     else if (item.kind === "skipped" && item.reason !== "overflow") {
