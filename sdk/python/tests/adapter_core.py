@@ -171,6 +171,7 @@ class CoreAdapter:
             done, self.core.outputs = self.core.outputs, []
             for output in done:
                 self.show(output)
+            self.core.drained(self.now)
 
     def show(self, output: outputs.Output) -> None:
         match output:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +26,16 @@ class Outcome:
     bad: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
 
+    def end(self, command: dict[str, Any]) -> None:
+        self.passed, self.failed, self.skipped = command["passed"], command["failed"], command["skipped"]
+
+    def add(self, other: Outcome) -> None:
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+        self.bad += other.bad
+        self.results += other.results
+
     def take(self, command: dict[str, Any]) -> None:
         name = command["scenario"]
         self.results.append(name)
@@ -34,36 +43,29 @@ class Outcome:
             self.bad.append(f"{name}: {command['result']}, step {command.get('step')}: {command.get('why')}")
 
 
-@contextmanager
-def player(mode: str, *more: str) -> Iterator[subprocess.Popen[str]]:
-    """The player of all scenarios of a mode."""
-    files = sorted(str(path) for path in (SPEC / "scenarios").glob("*.json") if path.name != "schema.json")
+def scenario_files() -> list[str]:
+    return sorted(str(path) for path in (SPEC / "scenarios").glob("*.json") if path.name != "schema.json")
+
+
+def play(
+    mode: str, adapter: Callable[[dict[str, Any]], dict[str, Any]], *more: str, files: list[str] | None = None
+) -> Outcome:
+    """Plays the scenarios of a mode; `adapter` answers one command."""
+    outcome = Outcome()
     process = subprocess.Popen(
-        [SCRIPT, "--mode", mode, *more, *files],
+        [SCRIPT, "--mode", mode, *more, *(files or scenario_files())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    try:
-        with process:
-            yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-
-
-def play(mode: str, adapter: Callable[[dict[str, Any]], dict[str, Any]], *more: str) -> Outcome:
-    """Plays all scenarios of a mode; `adapter` answers one command."""
-    outcome = Outcome()
-    with player(mode, *more) as process:
+    with process:
         assert process.stdin is not None
         assert process.stdout is not None
         for line in process.stdout:
             command = json.loads(line)
             if command["do"] == "end":
-                outcome.passed, outcome.failed = command["passed"], command["failed"]
-                outcome.skipped = command["skipped"]
+                outcome.end(command)
                 return outcome
             if command["do"] == "result":
                 outcome.take(command)
@@ -157,6 +159,32 @@ def report_fields(report: crore.Report) -> dict[str, Any]:
     }
 
 
-def page_effect(label: str, messages: list[dict[str, Any]], more: bool, gap: tuple[int, int, str] | None) -> Any:
+def subscribe_options(command: dict[str, Any]) -> dict[str, Any]:
+    """The options of `subscribe`, as a command writes them."""
+    overflow = {"overflow": command["overflow"]} if command.get("overflow") else {}
+    return {"fail_on_gap": command.get("fail_on_gap") or False, "policy": command.get("policy"), **overflow}
+
+
+def publish_options(command: dict[str, Any]) -> dict[str, Any]:
+    """The options of `publish`, as a command writes them."""
+    once = command.get("once") or False
+    epoch, timeout_ms = command.get("expected_epoch"), command.get("timeout_ms")
+    return {
+        "once": once is True,
+        "key": bytes.fromhex(once["key"]) if isinstance(once, dict) else None,
+        "retain": command.get("retain") or False,
+        "content_type": command.get("content_type"),
+        "tags": [(name, value) for name, value in command.get("tags") or ()],
+        "expected_epoch": None if epoch is None else int(epoch),
+        "timeout": None if timeout_ms is None else timeout_ms / 1000,
+    }
+
+
+def page_effect(
+    label: str, messages: list[dict[str, Any]], more: bool, gap: tuple[int, int, str] | crore.Gap | None
+) -> dict[str, Any]:
+    if isinstance(gap, crore.Gap):
+        ends = [int((at or "0:0").split(":")[1]) for at in (gap.start, gap.end)]
+        gap = (ends[0], ends[1], gap.cause)
     shown = None if gap is None else {"from": gap[0], "to": gap[1], "cause": gap[2]}
     return {"answer": label, "messages": messages, "more": more, "gap": shown}

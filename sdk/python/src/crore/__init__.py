@@ -1,6 +1,8 @@
 """Client of Crore: publish and subscribe with a proof of no loss."""
 
+from ._base import Backoff
 from ._codec.client import Policy, Start
+from .aio import Client, Subscription, connect
 from .errors import (
     AlreadySubscribed,
     Closed,
@@ -16,16 +18,20 @@ from .errors import (
 )
 from .items import CaughtUp, Gap, Item, Message, Page, Published, Report, Skipped, State
 from .starts import LIVE, SNAPSHOT, last, since, since_each
+from .storage import FileStorage, Storage
 
 __all__ = [
     "LIVE",
     "SNAPSHOT",
     "AlreadySubscribed",
+    "Backoff",
     "CaughtUp",
+    "Client",
     "Closed",
     "CroreError",
     "Expired",
     "Fenced",
+    "FileStorage",
     "Gap",
     "GapError",
     "InvalidArgument",
@@ -40,8 +46,11 @@ __all__ = [
     "Skipped",
     "Start",
     "State",
+    "Storage",
+    "Subscription",
     "Unauthorized",
     "Unknown",
+    "connect",
     "last",
     "since",
     "since_each",

@@ -80,6 +80,8 @@ class Host(Protocol):
     def send(self, data: bytes) -> None: ...
     def settle(self, call: Call, error: CroreError | None, value: Published | HistoryPage | None) -> None: ...
     def repeated(self, count: int) -> None: ...
+    @property
+    def is_blocked(self) -> bool: ...
 
 
 def _unknown() -> Unknown:
@@ -189,6 +191,8 @@ class Calls:
         if not self._waiting:
             return
         for call in list(self._waiting):
+            if self._host.is_blocked:
+                return
             # U8: nothing new before what was refused.
             if call.is_once and self._refused_until is not None:
                 continue

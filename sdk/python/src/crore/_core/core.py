@@ -26,6 +26,7 @@ OPEN_MS_MAX: Final = 10_000  # C7
 SILENCE_MARGIN_MS: Final = 10_000  # L2
 RESUBSCRIBE_CODE: Final = 2500
 EVENTS_MAX: Final = 64
+UNSENT_MAX: Final = 1024 * 1024  # U15
 #: Codes of `spec/codes.toml` that the rules name.
 UNAUTHORIZED: Final = 200
 TICKET_REFUSED: Final = 204
@@ -64,8 +65,9 @@ class Core:
         self.events: deque[tuple[float, str, dict[str, Any]]] = deque(maxlen=EVENTS_MAX)
         #: The last measured round trip.
         self.round_trip_ms: float | None = None
-        #: The shell sets it while the socket has too many unsent bytes: U15.
+        #: Publications wait, because the socket has too many unsent bytes: U15.
         self.is_blocked = False
+        self._unsent = 0
 
         self._phase: Phase = "waiting"
         self._phase_since = 0.0
@@ -161,6 +163,13 @@ class Core:
         if (it.is_paused or it.uses_credit) and it.end is None and self._subscriptions.refill(it):
             self._tickets.changed(now)
         return item
+
+    def drained(self, now: float) -> None:
+        """The socket has taken what was sent: U15."""
+        self._unsent = 0
+        if self.is_blocked:
+            self.is_blocked = False
+            self._after(now)
 
     # What happens to the connection.
 
@@ -320,6 +329,9 @@ class Core:
 
     def send(self, data: bytes) -> None:
         self.outputs.append(Send(data))
+        self._unsent += len(data)
+        if self._unsent > UNSENT_MAX:
+            self.is_blocked = True
 
     def settle(self, call: Call, error: CroreError | None, value: Published | server.HistoryPage | None) -> None:
         self.outputs.append(Settle(call, error, value))
@@ -437,6 +449,7 @@ class Core:
         self._tokens.connection_lost()
         self._calls.connection_lost()
         self.is_blocked = False
+        self._unsent = 0
         self._silence_ms = 0
 
     def _wait(self, now: float, state: State, delay_ms: float) -> None:

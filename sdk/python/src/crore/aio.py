@@ -1,0 +1,838 @@
+"""The asyncio client. The package's own names, such as `crore.connect`, are those of this module."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import ssl as tls
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Literal, TypeAlias, TypeVar, cast
+
+from ._base import (
+    DRAIN_S,
+    Backoff,
+    Data,
+    ErrorListener,
+    LogHook,
+    Overflow,
+    StateListener,
+    Tags,
+    core_of,
+    milliseconds,
+    page_of,
+    persists,
+    publication_of,
+    say,
+    subscribe_options,
+)
+from ._codec.client import Policy, Start
+from ._codec.server import HistoryPage
+from ._codec.topics import is_wild
+from ._core.calls import Call, Publication
+from ._core.core import closed_by
+from ._core.outputs import AskToken, Changed, Close, Connect, Log, Output, Ready, Send, Settle, Told, TokenReason
+from ._core.subscription import CoreSubscription, SubscribeOptions
+from ._link import LINGER_S, Ended, Event, Failed, Link, Opened
+from .errors import Closed, CroreError, GapError, Unauthorized, again
+from .items import Gap, Item, Message, Page, Published, Report, State
+from .starts import LIVE, place_of, since, since_each
+from .storage import Outbox, Storage, position_key, processed_text
+
+#: Called with the reason `first`, `expires` or `refused`; returns a token, or None for "no other".
+TokenSource: TypeAlias = Callable[[TokenReason], "str | None | Awaitable[str | None]"]
+
+_UNSENT_MAX = 1024 * 1024  # U15
+_T = TypeVar("_T")
+
+
+def connect(
+    urls: str | Sequence[str],
+    *,
+    token: str | TokenSource | None = None,
+    name: str | None = None,
+    producer_id: str | bytes | None = None,
+    storage: Storage | None = None,
+    persist: bool = False,
+    buffer_items: int = 1024,
+    buffer_bytes: int = 1024 * 1024,
+    backoff: Backoff = Backoff(),  # noqa: B008
+    log: LogHook | None = None,
+    ssl: tls.SSLContext | None = None,
+) -> Client:
+    """
+    A client of one or several nodes, such as `wss://example.com`. It connects at once and for ever; nothing waits for
+    the connection but the calls themselves. Use it as `async with crore.connect(url) as client:`.
+
+    - `token`: a bearer token, or a function (also a coroutine function) that returns one.
+    - `name`: shown in the node's logs.
+    - `producer_id`: the id of `once` publications; random if it is not given.
+    - `storage`: keeps the positions of subscriptions with a name; with `persist` also `once` publications.
+    - `buffer_items`, `buffer_bytes`: bounds of each subscription's buffer.
+    - `log`: gets the events of the log, in place of the logger `crore`.
+    """
+    return Client(
+        urls,
+        token=token,
+        name=name,
+        producer_id=producer_id,
+        storage=storage,
+        persist=persist,
+        buffer_items=buffer_items,
+        buffer_bytes=buffer_bytes,
+        backoff=backoff,
+        log=log,
+        ssl=ssl,
+    )
+
+
+class _Connection(asyncio.Protocol):
+    """One socket of the client, from the attempt to its end."""
+
+    def __init__(self, client: Client, url: str) -> None:
+        self.client: Client | None = client
+        self.link = Link(url)
+        self.transport: asyncio.Transport | None = None
+        self.is_paused = False
+        loop = asyncio.get_running_loop()
+        self.gone: asyncio.Future[None] = loop.create_future()
+        self._dialing: asyncio.Task[None] | None = loop.create_task(self._dial(client))
+        self._abort: asyncio.TimerHandle | None = None
+
+    async def _dial(self, client: Client) -> None:
+        link = self.link
+        try:
+            context = client.tls_context() if link.secure else None
+            loop = asyncio.get_running_loop()
+            await loop.create_connection(lambda: self, link.host, link.port, ssl=context)
+        except (OSError, ValueError) as error:
+            self._tell([Failed()], str(error))
+            self._set_gone()
+        finally:
+            self._dialing = None
+
+    def _set_gone(self) -> None:
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def _tell(self, events: list[Event], detail: str = "") -> None:
+        if self.client is not None:
+            self.client.on_events(self, events, detail)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=_UNSENT_MAX)
+        if self.client is None:
+            self.transport.abort()
+            return
+        self.link.greet()
+        self.write()
+
+    def data_received(self, data: bytes) -> None:
+        self._tell(self.link.receive(data))
+        self.write()
+        if self.client is None and self.link.has_peer_closed and self.transport is not None:
+            self.transport.close()
+
+    def eof_received(self) -> None:
+        self._tell(self.link.eof())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._tell(self.link.eof(), "" if exc is None else str(exc))
+        if self._abort is not None:
+            self._abort.cancel()
+        self._set_gone()
+
+    def pause_writing(self) -> None:
+        self.is_paused = True
+
+    def resume_writing(self) -> None:
+        self.is_paused = False
+        if self.client is not None:
+            self.client.on_writable()
+
+    def write(self) -> None:
+        if self.transport is None or self.transport.is_closing():
+            return
+        data = self.link.output()
+        if data:
+            self.transport.write(data)
+
+    def leave(self, code: int) -> None:
+        """The client is done with it. 1006: without a close frame."""
+        self.client = None
+        if self.transport is None:
+            if self._dialing is not None:
+                self._dialing.cancel()
+            self._set_gone()
+            return
+        if code == 1006:
+            self.transport.abort()
+            return
+        self.link.close(code)
+        self.write()
+        self._abort = asyncio.get_running_loop().call_later(LINGER_S, self.transport.abort)
+
+
+class Client:
+    """
+    A client of Crore. It comes back by itself for as long as that makes sense; subscriptions and `once` publications
+    outlive connections. Made by `connect`, inside a running event loop.
+    """
+
+    def __init__(
+        self,
+        urls: str | Sequence[str],
+        *,
+        token: str | TokenSource | None,
+        name: str | None,
+        producer_id: str | bytes | None,
+        storage: Storage | None,
+        persist: bool,
+        buffer_items: int,
+        buffer_bytes: int,
+        backoff: Backoff,
+        log: LogHook | None,
+        ssl: tls.SSLContext | None,
+    ) -> None:
+        self._core = core_of(
+            urls,
+            token=token,
+            name=name,
+            producer_id=producer_id,
+            buffer_items=buffer_items,
+            buffer_bytes=buffer_bytes,
+            backoff=backoff,
+        )
+        self._loop = asyncio.get_running_loop()
+        self._token_source = token if callable(token) else None
+        self._log: LogHook = say if log is None else log
+        self._tls = ssl
+        self._storage = storage
+        self._executor = None if storage is None else ThreadPoolExecutor(1, "crore-storage")
+        self._connection: _Connection | None = None
+        self._leaving: set[asyncio.Future[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_flushing = self._is_flush_planned = False
+        self._state_listeners: list[StateListener] = []
+        self._error_listeners: list[ErrorListener] = []
+        self._named: set[Subscription] = set()
+        self._token_task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = asyncio.Event()
+        self._outbox: Outbox | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self._storing = 0
+        if persists(persist, storage, producer_id) and storage is not None:
+            self._outbox = Outbox(storage, name)
+            self._loading = self._spawn(self._load(self._outbox))
+        self._core.start(self._now())
+        self._flush()
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close(drain=DRAIN_S if kind is None else 0)
+
+    # What the application sees.
+
+    @property
+    def state(self) -> State:
+        """The state of the connection."""
+        return self._core.state
+
+    def on_state(self, listener: StateListener) -> Callable[[], None]:
+        """Calls back at each change of the state; returns what ends that."""
+        return _listen(self._state_listeners, listener)
+
+    def on_error(self, listener: ErrorListener) -> Callable[[], None]:
+        """Calls back for refusals that belong to no call, such as that of a renewed token."""
+        return _listen(self._error_listeners, listener)
+
+    async def ready(self) -> None:
+        """Returns when the client is live; raises `Closed` only if it never will be."""
+        while self.state.state != "live":
+            if self.state.state == "closed":
+                raise closed_by(self.state)
+            changed: asyncio.Future[None] = self._loop.create_future()
+            stop = self.on_state(lambda _, changed=changed: changed.done() or changed.set_result(None))  # type: ignore[misc]
+            try:
+                await changed
+            finally:
+                stop()
+
+    def subscribe(
+        self,
+        topic: str,
+        start: Start = LIVE,
+        *,
+        fail_on_gap: bool = False,
+        policy: Policy | None = None,
+        overflow: Overflow = "pause",
+        name: str | None = None,
+    ) -> Subscription:
+        """
+        Subscribes to a topic or filter, connected or not. Raises `InvalidArgument`, `AlreadySubscribed` and `Closed`; a
+        refusal of the server is raised by the reader.
+
+        - `start`: `LIVE`, `since(position)`, `since_each({partition: position})`, `last(count)` or `SNAPSHOT`.
+        - `fail_on_gap`: end with `position_unavailable` and `restart` if the position can no longer be served.
+        - `policy`: what the server does when this subscription lags.
+        - `overflow`: a full buffer pauses the subscription, and the server's log is the queue; `skip` drops the oldest.
+        - `name`: with a storage, the subscription resumes from what was processed under this name.
+        """
+        options = subscribe_options(start, fail_on_gap, policy, overflow)
+        self._core.check(topic)
+        subscription = Subscription(topic, self)
+        if name is None or self._storage is None:
+            self._begin(subscription, options)
+        else:
+            subscription.key = position_key(name)
+            self._named.add(subscription)
+            self._spawn(self._resume(subscription, options))
+        return subscription
+
+    async def publish(
+        self,
+        topic: str,
+        data: Data,
+        *,
+        once: bool = False,
+        key: str | bytes | None = None,
+        retain: bool = False,
+        content_type: str | None = None,
+        tags: Tags = (),
+        expected_epoch: int | None = None,
+        timeout: float | None = None,
+    ) -> Published:
+        """
+        Publishes bytes, text, or anything else as JSON; returns the position in the log.
+
+        At most once by default: `Unknown` if the answer never came. With `once` (or a `key`, unique for the topic) the
+        client repeats it over connections until it is answered: exactly once. `timeout` is 10 s, with `once` 60 s.
+        """
+        publication = publication_of(
+            topic,
+            data,
+            once=once,
+            key=key,
+            retain=retain,
+            content_type=content_type,
+            tags=tags,
+            expected_epoch=expected_epoch,
+            timeout=timeout,
+        )
+        if self._outbox is not None and once and key is None:
+            return await self._publish_stored(self._outbox, publication)
+        return await self._answer(self._core.publish(self._now(), publication), Published)
+
+    async def history(
+        self,
+        topic: str,
+        *,
+        after: str | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        gaps: Literal["raise", "report"] = "raise",
+        timeout: float | None = None,
+    ) -> AsyncIterator[Message]:
+        """The messages of a topic's log behind a position (reverse: before), page by page."""
+        while limit is None or limit > 0:
+            page = await self.history_page(topic, after=after, reverse=reverse, limit=limit or 0, timeout=timeout)
+            if page.gap is not None and gaps == "raise":
+                raise _gap_error(page.gap)
+            for message in page.messages:
+                yield message
+            if not page.more or not page.messages:
+                return
+            after = page.messages[-1].position
+            if limit is not None:
+                limit -= len(page.messages)
+
+    async def history_page(
+        self,
+        topic: str,
+        *,
+        after: str | None = None,
+        reverse: bool = False,
+        limit: int = 0,
+        timeout: float | None = None,
+    ) -> Page:
+        """One page of a topic's log."""
+        position = None if after is None else place_of(after)
+        call = self._core.history(self._now(), topic, position, reverse, limit, milliseconds(timeout))
+        return page_of(await self._answer(call, HistoryPage))
+
+    def renew(self, token: str) -> None:
+        """Continues with another token of the same subject."""
+        self._core.renew(token)
+        self._flush()
+
+    def inspect(self) -> dict[str, Any]:
+        """State, round trip, subscriptions, queue, counters, the last 64 events; no token and no payload."""
+        return self._core.inspect()
+
+    async def close(self, *, drain: float = DRAIN_S) -> None:
+        """Waits for the answers of open calls, at most `drain` seconds, then leaves for good."""
+        while self._storing and not self._closed.is_set():
+            # What was published before is being stored.
+            await asyncio.sleep(0)
+            await self._in_storage(int)
+        self._core.close(self._now(), drain * 1000)
+        self._flush()
+        await self._closed.wait()
+        if self._leaving:
+            await asyncio.wait(self._leaving, timeout=2 * LINGER_S)
+        for subscription in self._named:
+            await subscription.saved()
+        while self._tasks - {asyncio.current_task()}:
+            await asyncio.wait(self._tasks - {asyncio.current_task()})
+        if self._executor is not None:
+            self._executor.shutdown(wait=False)
+
+    # Storage.
+
+    async def _in_storage(self, act: Callable[..., _T], *arguments: Any) -> _T:
+        return await self._loop.run_in_executor(self._executor, act, *arguments)
+
+    def _spawn(self, work: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _resume(self, subscription: Subscription, options: SubscribeOptions) -> None:
+        """R11: begins at the stored position."""
+        try:
+            assert self._storage is not None
+            text = await self._in_storage(self._storage.get, subscription.key)
+            if text:
+                places = {int(partition): at for partition, at in json.loads(text).items()}
+                start = since_each(places) if is_wild(subscription.topic) else since(places[0])
+                options = SubscribeOptions(start, options.fail_on_gap, options.policy, options.skips)
+        except Exception as error:
+            self.callback_failed(error)
+        if subscription.is_ended:
+            return
+        try:
+            self._begin(subscription, options)
+        except CroreError as error:
+            subscription.fail(error)
+
+    async def save(self, key: str, text: str) -> None:
+        try:
+            assert self._storage is not None
+            await self._in_storage(self._storage.set, key, text)
+        except Exception as error:
+            self.callback_failed(error)
+
+    async def _load(self, outbox: Outbox) -> None:
+        try:
+            producer, left = await self._in_storage(outbox.load)
+            self._core.set_producer(producer)
+            for publication in left:
+                self._spawn(self._send_stored(outbox, publication, is_left=True))
+        except Exception as error:
+            self.callback_failed(error)
+            raise
+
+    async def _publish_stored(self, outbox: Outbox, publication: Publication) -> Published:
+        """U13: stored first, then sent, in the order of the calls."""
+        assert self._loading is not None
+        self._storing += 1
+        storing = self._spawn(self._store(outbox, publication))
+        storing.add_done_callback(self._stored)
+        try:
+            stored: Publication = await asyncio.shield(storing)
+        except asyncio.CancelledError:
+            storing.add_done_callback(lambda task: self._forget_unsent(outbox, task))
+            raise
+        return await self._send_stored(outbox, stored)
+
+    def _stored(self, task: asyncio.Task[Publication]) -> None:
+        self._storing -= 1
+
+    def _forget_unsent(self, outbox: Outbox, task: asyncio.Task[Publication]) -> None:
+        if not task.cancelled() and task.exception() is None and task.result().sequence is not None:
+            self._spawn(self._in_storage(outbox.forget, task.result().sequence))
+
+    async def _store(self, outbox: Outbox, publication: Publication) -> Publication:
+        assert self._loading is not None
+        await asyncio.shield(self._loading)
+        return await self._in_storage(outbox.store, publication)
+
+    async def _send_stored(self, outbox: Outbox, publication: Publication, is_left: bool = False) -> Published:
+        sequence = publication.sequence
+        assert sequence is not None
+        try:
+            published = await self._answer(self._core.publish(self._now(), publication), Published)
+        except BaseException as error:
+            # What the end of the program leaves unanswered is for the next one.
+            if self.state.state != "closed" and not isinstance(error, Closed):
+                self._spawn(self._in_storage(outbox.forget, sequence))
+            if is_left and isinstance(error, CroreError):
+                self.callback_failed(error)
+                return Published("0:0", False)
+            raise
+        await self._in_storage(outbox.forget, sequence)
+        return published
+
+    # The shell: outputs of the core become acts, and events of the platform inputs.
+
+    def _now(self) -> float:
+        return self._loop.time() * 1000
+
+    def _begin(self, subscription: Subscription, options: SubscribeOptions) -> None:
+        it = self._core.subscribe(self._now(), subscription.topic, options)
+        it.reader = subscription
+        subscription.begin(it)
+        self._flush()
+
+    async def _answer(self, call: Call, kind: type[_T]) -> _T:
+        future: asyncio.Future[_T] = self._loop.create_future()
+        call.waiter = future
+        self._plan_flush()
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._core.abandon(self._now(), call)
+            self._flush()
+            raise
+
+    def take(self, it: CoreSubscription) -> Item | None:
+        item = self._core.take(self._now() if it.is_paused else 0, it)
+        if self._core.outputs:
+            self._plan_flush()
+        return item
+
+    def end(self, it: CoreSubscription) -> None:
+        self._core.unsubscribe(self._now(), it)
+        self._flush()
+
+    def _plan_flush(self) -> None:
+        """U15: writes of one turn leave together."""
+        if not self._is_flush_planned:
+            self._is_flush_planned = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        if self._is_flushing:
+            return
+        self._is_flushing = True
+        self._is_flush_planned = False
+        core = self._core
+        while core.outputs:
+            outputs, core.outputs = core.outputs, []
+            for output in outputs:
+                self._carry_out(output)
+            if not core.outputs:
+                self._write()
+        self._is_flushing = False
+        self._set_timer()
+
+    def _write(self) -> None:
+        connection = self._connection
+        if connection is not None:
+            connection.write()
+            if not connection.is_paused:
+                self._core.drained(self._now())
+
+    def _carry_out(self, output: Output) -> None:
+        match output:
+            case Send(data):
+                if self._connection is not None:
+                    self._connection.link.send(data)
+            case Ready(it):
+                if isinstance(it.reader, Subscription):
+                    it.reader.wake()
+            case Settle(call, error, value):
+                future = call.waiter
+                if isinstance(future, asyncio.Future) and not future.done():
+                    if error is None:
+                        future.set_result(value)
+                    else:
+                        future.set_exception(again(error))
+            case Connect(url):
+                self._connection = _Connection(self, url)
+            case Close(code):
+                self._leave(code)
+            case AskToken(number, reason):
+                self._ask_token(number, reason)
+            case Changed(state):
+                if state.state == "closed":
+                    self._stop()
+                for listener in list(self._state_listeners):
+                    self._safely(listener, state)
+            case Told(refusal):
+                for error_listener in list(self._error_listeners):
+                    self._safely(error_listener, refusal)
+            case Log(level, event, fields):
+                self._safely(self._log, level, event, fields)
+
+    def _safely(self, callback: Callable[..., object], *arguments: object) -> None:
+        """X5: a callback that raises harms nobody else."""
+        try:
+            callback(*arguments)
+        except Exception as error:
+            self.callback_failed(error)
+
+    def callback_failed(self, error: BaseException) -> None:
+        try:
+            self._log("error", "callback_failed", {"error": repr(error)})
+        except Exception:
+            say("error", "callback_failed", {"error": "the log hook raises"})
+
+    def _leave(self, code: int) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.leave(code)
+            self._keep_leaving(connection)
+
+    def _keep_leaving(self, connection: _Connection) -> None:
+        if not connection.gone.done():
+            self._leaving.add(connection.gone)
+            connection.gone.add_done_callback(self._leaving.discard)
+
+    def on_events(self, connection: _Connection, events: list[Event], detail: str) -> None:
+        """What a connection says."""
+        core = self._core
+        for event in events:
+            if connection is not self._connection:
+                return
+            now = self._now()
+            if isinstance(event, bytes | str):
+                core.received(now, event)
+            elif isinstance(event, Opened):
+                core.opened(now)
+            else:
+                self._connection = None
+                connection.client = None
+                self._keep_leaving(connection)
+                if isinstance(event, Ended):
+                    core.closed(now, event.code)
+                else:
+                    if detail:
+                        self._safely(self._log, "debug", "lost", {"detail": detail})
+                    core.failed(now, event.status, event.retry_after_s)
+                if connection.transport is not None:
+                    connection.write()
+                    connection.transport.close()
+                break
+        self._flush()
+
+    def on_writable(self) -> None:
+        self._core.drained(self._now())
+        self._flush()
+
+    def tls_context(self) -> tls.SSLContext:
+        if self._tls is None:
+            self._tls = tls.create_default_context()
+        return self._tls
+
+    def _ask_token(self, number: int, reason: TokenReason) -> None:
+        """T9"""
+        if self._token_task is not None:
+            self._token_task.cancel()
+        self._token_task = self._spawn(self._token(number, reason))
+
+    async def _token(self, number: int, reason: TokenReason) -> None:
+        assert self._token_source is not None
+        try:
+            answer = self._token_source(reason)
+            token = await answer if inspect.isawaitable(answer) else answer
+        except Exception as error:
+            # T11: the text of an error may have the token.
+            self.callback_failed(RuntimeError(f"the token source raised {type(error).__name__}"))
+            self._core.token_failed(self._now(), number, isinstance(error, Unauthorized))
+        else:
+            self._core.token(self._now(), number, token)
+        self._flush()
+
+    def _set_timer(self) -> None:
+        wake_at = self._core.wake_at
+        if self._timer is not None:
+            # A timer that fires too early only looks again.
+            if wake_at is not None and self._timer.when() * 1000 <= wake_at:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if wake_at is not None:
+            self._timer = self._loop.call_at(wake_at / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._core.tick(self._now())
+        self._flush()
+
+    def _stop(self) -> None:
+        """The client has ended: nothing of it stays behind."""
+        if self._token_task is not None and self._token_task is not asyncio.current_task():
+            self._token_task.cancel()
+        self._closed.set()
+
+
+class Subscription:
+    """
+    The items of one topic or filter, over all connections, in the log's order: `async for item in subscription`. It has
+    one reader: an item counts as processed when the reader asks for the next one.
+    """
+
+    def __init__(self, topic: str, client: Client) -> None:
+        #: The topic or filter.
+        self.topic = topic
+        self.key = ""
+        self._client = client
+        self._core: CoreSubscription | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        self._is_ended = False
+        self._error: CroreError | None = None
+        self._saved = self._wanted = ""
+        self._saving: asyncio.Task[Any] | None = None
+
+    async def __aenter__(self) -> Subscription:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def begin(self, core: CoreSubscription) -> None:
+        self._core = core
+
+    @property
+    def is_ended(self) -> bool:
+        return self._is_ended
+
+    def fail(self, error: CroreError | None) -> None:
+        if not self._is_ended:
+            self._is_ended = True
+            self._error = error
+        self.wake()
+
+    def wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def next(self) -> Item | None:
+        """The next item; None after the end. Raises if the server or the client has ended it."""
+        if self.key:
+            self._store()
+        while True:
+            core = self._core
+            if core is not None:
+                item = self._client.take(core)
+                if item is not None:
+                    return item
+                if core.end is not None:
+                    if core.end.error is not None:
+                        raise again(core.end.error)
+                    return None
+            if self._is_ended:
+                if self._error is not None:
+                    raise again(self._error)
+                return None
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            await future
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Item:
+        item = await self.next()
+        if item is None:
+            raise StopAsyncIteration
+        return item
+
+    def messages(self, *, gaps: Literal["raise", "report"] = "raise") -> Messages:
+        """Only the messages. A gap raises `GapError` in its place; iterate again to go on. `report` only counts them."""
+        return Messages(self, gaps)
+
+    async def each(self, callback: Callable[[Item], object]) -> None:
+        """
+        Calls back for each item, one after the other: the next one when the callback (also a coroutine function) has
+        returned. A callback that raises is logged, and harms nobody else. Returns at the end.
+        """
+        async for item in self:
+            try:
+                result = callback(item)
+                if inspect.isawaitable(result):
+                    await result
+            except Exception as error:
+                self._client.callback_failed(error)
+
+    def report(self) -> Report:
+        """Whether everything has come so far, and what has not."""
+        if self._core is not None:
+            return self._core.report()
+        basis: Literal["announced", "proved"] = "announced" if is_wild(self.topic) else "proved"
+        return Report(True, basis, 0, (), 0, 0, None)
+
+    def close(self) -> None:
+        """Ends it: no item comes afterwards."""
+        if self._core is not None:
+            self._client.end(self._core)
+        self.fail(None)
+
+    def _store(self) -> None:
+        """P14: what the reader has processed is stored, the newest only."""
+        text = None if self._core is None else processed_text(self._core)
+        if text is None or text == self._wanted:
+            return
+        self._wanted = text
+        if self._saving is None or self._saving.done():
+            self._saving = self._client._spawn(self._save())
+
+    async def _save(self) -> None:
+        while self._saved != self._wanted:
+            text = self._wanted
+            await self._client.save(self.key, text)
+            self._saved = text
+
+    async def saved(self) -> None:
+        """Returns when the processed position is stored."""
+        if self._saving is not None:
+            await asyncio.shield(self._saving)
+
+
+class Messages:
+    """The messages of a subscription: see `Subscription.messages`."""
+
+    def __init__(self, subscription: Subscription, gaps: Literal["raise", "report"]) -> None:
+        self._subscription = subscription
+        self._gaps = gaps
+
+    def __aiter__(self) -> Messages:
+        return self
+
+    async def __anext__(self) -> Message:
+        while True:
+            item = await self._subscription.next()
+            if isinstance(item, Message):
+                return item
+            if item is None:
+                raise StopAsyncIteration
+            if isinstance(item, Gap) and self._gaps == "raise":
+                raise _gap_error(item)
+
+
+def _gap_error(gap: Gap) -> GapError:
+    return GapError(gap.start, gap.end, gap.cause, gap.partition)
+
+
+def _listen(listeners: list[_T], listener: _T) -> Callable[[], None]:
+    listeners.append(listener)
+
+    def stop() -> None:
+        if listener in listeners:
+            listeners.remove(listener)
+
+    return stop
