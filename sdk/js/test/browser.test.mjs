@@ -7,9 +7,28 @@ import { join } from "node:path";
 import test from "node:test";
 import { build } from "esbuild";
 import { chromium } from "playwright-core";
+import { Crore } from "../dist/index.js";
+import { serve } from "../example/serve.mjs";
 import { Node, ON_DISK } from "./node.mjs";
 
 const program = process.env.CHROMIUM ?? "/usr/bin/chromium";
+
+const SKIP = { skip: !existsSync(program) && "there is no Chromium" };
+
+async function browser() {
+  const profile = mkdtempSync(join(tmpdir(), "crore-chromium-"));
+  const context = await chromium.launchPersistentContext(profile, {
+    executablePath: program,
+    chromiumSandbox: false,
+    headless: true,
+    args: ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+  });
+  const close = async () => {
+    await context.close();
+    rmSync(profile, { recursive: true, force: true });
+  };
+  return { context, close };
+}
 
 /** Serves a page with the package as `crore`, at a port of its own. */
 async function site() {
@@ -32,16 +51,10 @@ async function site() {
   return { server, url: `http://127.0.0.1:${server.address().port}` };
 }
 
-test("the bundle works in Chromium", { skip: !existsSync(program) && "there is no Chromium" }, async () => {
+test("the bundle works in Chromium", SKIP, async () => {
   const { server, url } = await site();
   const node = await Node.start(`${ON_DISK}[http]\nallowed_origins = ["${url}"]\n`);
-  const profile = mkdtempSync(join(tmpdir(), "crore-chromium-"));
-  const context = await chromium.launchPersistentContext(profile, {
-    executablePath: program,
-    chromiumSandbox: false,
-    headless: true,
-    args: ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-  });
+  const { context, close } = await browser();
   try {
     const page = await context.newPage();
     await page.goto(url);
@@ -116,8 +129,38 @@ test("the bundle works in Chromium", { skip: !existsSync(program) && "there is n
     }, node.url.replace(/:\d+$/, ":9"));
     assert.equal(refused, true);
   } finally {
-    await context.close();
-    rmSync(profile, { recursive: true, force: true });
+    await close();
+    await node.remove();
+    server.close();
+  }
+});
+
+test("the dashboard of the example shows what is published, over a kill of the node", SKIP, async () => {
+  const { server, url } = await serve(0);
+  const node = await Node.start(`${ON_DISK}[http]\nallowed_origins = ["${url}"]\n`);
+  const { context, close } = await browser();
+  try {
+    const page = await context.newPage();
+    const errors = [];
+    page.on("pageerror", (error) => errors.push(error.message));
+    await page.goto(`${url}/?node=${node.url}`);
+    const cellar = page.locator("#cellar");
+    await cellar.getByText("live, 0 values, none missing").waitFor();
+    const client = new Crore(node.url);
+    for (const value of [10, 12, 11]) await client.publish("rooms/cellar/temperature", { value });
+    await cellar.getByText("11.0 °C, from 10.0 to 12.0").waitFor();
+    assert.equal((await cellar.locator("polyline").getAttribute("points")).split(" ").length, 3);
+    await node.kill();
+    await cellar.getByText("waiting").waitFor();
+    await node.start();
+    await client.publish("rooms/cellar/temperature", { value: 13 }, { once: true });
+    await cellar.getByText("live, 4 values, none missing").waitFor();
+    await page.getByRole("button").click();
+    await page.locator("output").getByText(/^\d+:\d+$/).waitFor();
+    await client.close();
+    assert.deepEqual(errors, []);
+  } finally {
+    await close();
     await node.remove();
     server.close();
   }
