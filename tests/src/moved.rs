@@ -12,9 +12,11 @@ pub fn is_moved(text: &str, name: &str) -> bool {
     is_counted || is_asserted(&code_of(text), name, 2)
 }
 
-/// Whether the line is a result of `count` in a script: `pings 4 ping-timeouts 2`.
+/// Whether the line has a result of `count` in a script: `pings 4 ping-timeouts 2`, alone or behind
+/// its command and `=>`.
 fn is_count(line: &str, name: &str) -> bool {
-    let words: Vec<&str> = line.split_whitespace().collect();
+    let result = line.split_once(" => ").map_or(line, |(_, result)| result);
+    let words: Vec<&str> = result.split_whitespace().collect();
     let (pairs, rest) = words.as_chunks::<2>();
     let numbers: Option<Vec<u64>> = pairs.iter().map(|[_, number]| number.parse().ok()).collect();
     let is_it = |([known, _], number): (&[&str; 2], &u64)| *known == name && *number > 0;
@@ -115,6 +117,7 @@ mod tests {
             "for line in [\"pings 0\", \"pings 4\"] { assert!(text.contains(line)); }",
             "fn fill() -> u64 { let x = 1; let now = scrape.number(\"pings\"); now } fn a() { assert!(fill() >= 3); }",
             "        count pongs pings\n            pongs 0 pings 4\n",
+            "        count pongs pings => pongs 0 pings 4\n",
         ] {
             assert!(is_moved(text, "pings"), "{text}");
         }
@@ -134,6 +137,8 @@ mod tests {
             "fn pings() { assert_eq!(1, 1); }",
             "for line in [\"pings 0\"] { assert!(text.contains(line)); }",
             "fn wait() { let now = scrape.number(\"pings\"); }",
+            "        count pongs pings => pongs 3 pings 0\n",
+            "        count pings => a: pings 4\n",
             "        count pongs pings\n            pongs 3 pings 0\n",
             "            a: pings 4\n",
             "            b: close 3507 pings\n",
