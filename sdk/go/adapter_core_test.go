@@ -148,7 +148,7 @@ func (a *coreAdapter) publish(it *command) error {
 }
 
 func (a *coreAdapter) take(it *subscription, count int) {
-	for _, item := range a.core.take(a.now, it, count) {
+	for _, item := range a.core.take(a.now, it, count, nil) {
 		a.effects = append(a.effects, itemEffect(a.labels[it], item))
 	}
 }

@@ -22,6 +22,8 @@ import (
 	"github.com/crore/crore/sdk/go/internal/wire"
 )
 
+//go:generate go run ./internal/gencodes
+
 const drainTime = 5 * time.Second // X1
 
 // Client is a connection to a server that outlives its connections.
@@ -30,14 +32,18 @@ type Client struct {
 	began   time.Time
 	beganMs int64
 	ended   chan struct{} // closed in the phase Closed
-	running sync.WaitGroup
+	running tasks
+	// batch is how many items readers take together.
+	batch int
 
 	// mu guards what follows. User code never runs under it.
 	mu         sync.Mutex
 	core       *core
 	connection *connection
-	timer      *time.Timer
-	timerAt    int64
+	// receiving is the connection whose message the core gets now.
+	receiving *connection
+	timer     *time.Timer
+	timerAt   int64
 	// changed is closed and replaced at each change of the state.
 	changed   chan struct{}
 	callbacks callbacks
@@ -90,7 +96,7 @@ func New(urls []string, options Options) (*Client, error) {
 	}
 	c := &Client{
 		options: options, began: time.Now(), ended: make(chan struct{}), changed: make(chan struct{}),
-		core: newCore(settings), timerAt: never,
+		core: newCore(settings), timerAt: never, batch: min(64, max(1, settings.bufferItems/16)),
 	}
 	c.beganMs = c.began.UnixMilli()
 	c.timer = time.AfterFunc(time.Hour, c.tick)
@@ -152,8 +158,21 @@ func (c *Client) flush() {
 func (c *Client) carryOut(output any) {
 	switch out := output.(type) {
 	case itemsOutput:
-		if out.of.shell != nil {
-			out.of.shell.wake()
+		switch s := out.of.shell; {
+		case s == nil:
+		case out.of.isEnded:
+			s.release()
+			s.settled()
+			s.wake()
+		case c.receiving != nil:
+			c.receiving.wakeLater(s)
+		default:
+			s.wake()
+		}
+	case grantedOutput:
+		out.of.shell.settled()
+		if places := out.of.shell.places; places != nil {
+			places.begin(out.of)
 		}
 	case sendOutput:
 		if c.connection != nil {
@@ -240,17 +259,7 @@ func (c *Client) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		c.with(func(now int64) { c.core.endNow(now) })
 	}
-	gone := make(chan struct{})
-	go func() {
-		c.running.Wait()
-		close(gone)
-	}()
-	select {
-	case <-gone:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return c.running.wait(ctx)
 }
 
 // Subscribe subscribes to a topic or filter, and returns at once, connected or not. The subscription
@@ -263,18 +272,30 @@ func (c *Client) Subscribe(ctx context.Context, topic string, options ...Subscri
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	s := &Subscription{client: c, reportGaps: settings.reportGaps, ready: make(chan struct{}, 1)}
+	var places *places
+	if settings.name != "" {
+		if c.options.Storage == nil {
+			return nil, invalidArgument("a named subscription needs Options.Storage")
+		}
+		var err error
+		if places, err = c.load(ctx, settings.name); err != nil {
+			return nil, err
+		}
+		if start := places.start(); start != nil {
+			start(&settings)
+		}
+	}
+	s := &Subscription{client: c, places: places, reportGaps: settings.reportGaps, batch: c.batch, ready: make(chan struct{}, 1), granted: make(chan struct{})}
 	var err error
 	c.with(func(now int64) {
 		if s.core, err = c.core.subscribe(now, topic, settings.core); err == nil {
 			s.core.shell = s
+			s.release = context.AfterFunc(ctx, s.Close)
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.batch = min(64, max(1, s.core.itemsMax/16))
-	s.follow(ctx)
 	return s, nil
 }
 

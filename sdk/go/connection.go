@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/coder/websocket"
 )
@@ -18,22 +20,31 @@ const (
 	unsentMax = 1 << 20
 	// receivedMax bounds one message of the server.
 	receivedMax = 64 << 20
+	// closeTime bounds the end of a connection.
+	closeTime = 10 * time.Second
 )
 
 // connection is one WebSocket: a goroutine that opens it and reads, and one that writes.
 type connection struct {
 	client *Client
+	// ctx is that of opening.
 	ctx    context.Context
 	cancel context.CancelFunc
 	url    string
 	socket *websocket.Conn
 	cork   *corkedConn
 
+	// readersMu guards the readers that are woken when all received bytes are used up, so that they
+	// wake once for many messages.
+	readersMu sync.Mutex
+	readers   []*Subscription
+
 	// The client's lock guards what follows.
 	isOpen      bool
 	unsent      [][]byte
 	unsentBytes int
 	closeCode   int
+	overdue     *time.Timer
 	wake        chan struct{}
 }
 
@@ -42,7 +53,7 @@ func (c *Client) connect(url string) {
 	n := &connection{client: c, url: url, wake: make(chan struct{}, 1)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	c.connection = n
-	c.running.Add(1)
+	c.running.add()
 	go n.run()
 }
 
@@ -66,15 +77,24 @@ func (n *connection) send(frame []byte) {
 // close ends the connection behind the queued frames; 1006 at once. The client is locked.
 func (n *connection) close(code int) {
 	n.closeCode = code
-	if code == 1006 || !n.isOpen {
+	switch {
+	case !n.isOpen:
 		n.cancel()
+	case code == 1006: // writing may hang
+		n.client.running.add()
+		go func() {
+			defer n.client.running.done()
+			_ = n.socket.CloseNow()
+		}()
+	default: // writing or the peer's answer may hang
+		n.overdue = time.AfterFunc(closeTime, func() { _ = n.socket.CloseNow() })
 	}
 	n.signal()
 }
 
 func (n *connection) run() {
 	c := n.client
-	defer c.running.Done()
+	defer c.running.done()
 	defer n.cancel()
 	status, retryAfter, err := n.dial()
 	if err != nil {
@@ -91,7 +111,7 @@ func (n *connection) run() {
 		if isCurrent = c.connection == n; isCurrent {
 			n.isOpen = true
 			c.core.opened(now)
-			c.running.Add(1)
+			c.running.add()
 			go n.write()
 		}
 	})
@@ -100,6 +120,7 @@ func (n *connection) run() {
 		return
 	}
 	err = n.read()
+	n.wakeReaders()
 	code := int(websocket.CloseStatus(err))
 	if code < 0 {
 		code = 1006
@@ -151,7 +172,7 @@ func (n *connection) transport() *http.Transport {
 		if err != nil {
 			return nil, err
 		}
-		n.cork = &corkedConn{Conn: conn}
+		n.cork = &corkedConn{Conn: conn, beforeRead: n.wakeReaders}
 		return n.cork, nil
 	}
 	return transport
@@ -160,47 +181,85 @@ func (n *connection) transport() *http.Transport {
 // read reads messages until the end of the connection.
 func (n *connection) read() error {
 	c := n.client
-	var buffer bytes.Buffer
+	buffer := make([]byte, 0, 4096)
 	for {
-		kind, reader, err := n.socket.Reader(n.ctx)
+		// A context that can end would cost more than the message.
+		kind, reader, err := n.socket.Reader(context.Background())
 		if err != nil {
 			return err
 		}
-		buffer.Reset()
-		if _, err := io.Copy(&buffer, reader); err != nil {
+		if buffer, err = readInto(buffer[:0], reader); err != nil {
 			return err
 		}
-		message := bytes.Clone(buffer.Bytes()) // the core keeps it
-		if buffer.Cap() > 1<<20 {
-			buffer = bytes.Buffer{}
+		message := bytes.Clone(buffer) // the core keeps it
+		if cap(buffer) > 1<<20 {
+			buffer = make([]byte, 0, 4096)
 		}
 		c.mu.Lock()
 		if c.connection == n {
+			c.receiving = n
 			c.core.received(c.now(), message, kind == websocket.MessageText)
 			c.flush()
+			c.receiving = nil
 		}
 		c.mu.Unlock()
 	}
 }
 
+// readInto appends everything of a reader.
+func readInto(to []byte, reader io.Reader) ([]byte, error) {
+	for {
+		if len(to) == cap(to) {
+			to = append(to, 0)[:len(to)]
+		}
+		count, err := reader.Read(to[len(to):cap(to)])
+		to = to[:len(to)+count]
+		if err == io.EOF {
+			return to, nil
+		}
+		if err != nil {
+			return to, err
+		}
+	}
+}
+
+// wakeLater wakes a subscription's reader before the next read of the socket.
+func (n *connection) wakeLater(s *Subscription) {
+	if n.cork == nil {
+		s.wake()
+		return
+	}
+	n.readersMu.Lock()
+	defer n.readersMu.Unlock()
+	n.readers = append(n.readers, s)
+}
+
+func (n *connection) wakeReaders() {
+	n.readersMu.Lock()
+	defer n.readersMu.Unlock()
+	for _, s := range n.readers {
+		s.wake()
+	}
+	n.readers = n.readers[:0]
+}
+
 // write writes queued frames until the end of the connection, then closes it.
 func (n *connection) write() {
 	c := n.client
-	defer c.running.Done()
+	defer c.running.done()
 	for {
 		c.mu.Lock()
 		frames, code := n.unsent, n.closeCode
 		n.unsent = nil
 		c.mu.Unlock()
 		if code == 1006 {
-			n.cancel()
 			_ = n.socket.CloseNow()
 			return
 		}
 		if len(frames) == 0 {
 			if code != 0 {
 				_ = n.socket.Close(websocket.StatusCode(code), "")
-				n.cancel()
+				n.overdue.Stop()
 				return
 			}
 			<-n.wake
@@ -226,7 +285,7 @@ func (n *connection) writeAll(frames [][]byte) (bytes int) {
 	}
 	for _, frame := range frames {
 		bytes += len(frame)
-		if err := n.socket.Write(n.ctx, websocket.MessageBinary, frame); err != nil {
+		if err := n.socket.Write(context.Background(), websocket.MessageBinary, frame); err != nil {
 			_ = n.socket.CloseNow()
 		}
 	}

@@ -61,6 +61,7 @@ type (
 	settleOutput  struct{ call *call }
 	stateOutput   struct{ state State }
 	itemsOutput   struct{ of *subscription }
+	grantedOutput struct{ of *subscription }
 	refusedOutput struct{ err *Error }
 	logOutput     struct{ event Event }
 )
@@ -247,9 +248,9 @@ func (c *core) endNow(now int64) {
 	}
 }
 
-// take takes the oldest items of a subscription's buffer: at most max, not counting those that
-// only settle.
-func (c *core) take(now int64, it *subscription, max int) (items []Item) {
+// take takes the oldest items of a subscription's buffer, at most max, not counting those that only
+// settle, and appends them.
+func (c *core) take(now int64, it *subscription, max int, items []Item) []Item {
 	for max > 0 {
 		item := it.buffer.take()
 		if item == nil {

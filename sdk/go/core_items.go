@@ -16,6 +16,7 @@ func (c *core) subscribed(now int64, f *wire.Subscribed) {
 	}
 	it.refusals, it.retryAt, it.isGranted = 0, 0, true // S8
 	isBlind := it.isFilter && it.wasGranted && len(it.cursors.list) == 0
+	c.output(grantedOutput{it})
 	it.wasGranted = true
 	clear(it.replaying)
 	for _, beginning := range f.Beginnings {

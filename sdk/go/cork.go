@@ -7,12 +7,19 @@ import (
 
 const corkBytesMax = 64 << 10
 
-// corkedConn collects small writes while it is held.
+// corkedConn collects small writes while it is held, and tells when its reader has nothing left.
 type corkedConn struct {
 	net.Conn
-	mu     sync.Mutex
-	isHeld bool
-	bytes  []byte
+	beforeRead func()
+	mu         sync.Mutex
+	isHeld     bool
+	bytes      []byte
+}
+
+// Read reads from the connection.
+func (c *corkedConn) Read(bytes []byte) (int, error) {
+	c.beforeRead()
+	return c.Conn.Read(bytes)
 }
 
 // Write writes at once, or when the connection is released.

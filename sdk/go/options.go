@@ -25,6 +25,9 @@ type Options struct {
 	// BufferItems and BufferBytes bound the buffer of each subscription: 1,024 items and 1 MiB. A full
 	// buffer pauses its subscription only; the server's log keeps what the reader has not taken.
 	BufferItems, BufferBytes int
+	// Storage keeps the processed positions of subscriptions that are Named over restarts of the
+	// program.
+	Storage Storage
 	// Logger gets the events of the client. Payloads, tokens and tickets are never among them.
 	Logger *slog.Logger
 	// OnState is called after each change of the state, in order.
@@ -56,6 +59,7 @@ type SubscribeOption func(*subscribeSettings)
 type subscribeSettings struct {
 	core       subscriptionOptions
 	reportGaps bool
+	name       string
 }
 
 // Since begins behind a position of a topic.
@@ -84,6 +88,13 @@ func Last(count uint32) SubscribeOption {
 // Snapshot begins with a topic's retained message, else its newest one.
 func Snapshot() SubscribeOption {
 	return func(s *subscribeSettings) { s.core.start = wire.Start{Kind: wire.StartSnapshot} }
+}
+
+// Named stores the processed position by this name in Options.Storage, and begins behind it when the
+// program starts again; the first time, the subscription has its other start. An item is processed
+// when the reader asks for the next one.
+func Named(name string) SubscribeOption {
+	return func(s *subscribeSettings) { s.name = name }
 }
 
 // FailOnGap ends the subscription, with the position to restart from, where it would have a gap.

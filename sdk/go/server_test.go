@@ -21,6 +21,9 @@ func TestMessagesGoFromPublisherToSubscriber(t *testing.T) {
 	client := startNode(t, "").connect(Options{Name: "test"})
 	plain, wild := subscribe(t, client, "a/b"), subscribe(t, client, "a/#")
 	ready(t, client)
+	if err := wild.Ready(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
 	granted(t, plain)
 	published := publish(t, client, "a/b", `{"x":1}`, ContentType("application/json"), WithTag("unit", "mm"), WithTag("room", "7"))
 	for _, s := range []*Subscription{plain, wild} {
@@ -316,7 +319,11 @@ func TestTokens(t *testing.T) {
 	if _, err := client.Publish(bounded(t), "other", nil); !errors.As(err, &refused) || refused.Code != CodeForbidden {
 		t.Error(err)
 	}
-	if _, err := subscribe(t, client, "other").Next(bounded(t)); !errors.As(err, &refused) || refused.Code != CodeForbidden {
+	other := subscribe(t, client, "other")
+	if err := other.Ready(bounded(t)); !errors.As(err, &refused) || refused.Code != CodeForbidden {
+		t.Error(err)
+	}
+	if _, err := other.Next(bounded(t)); !errors.As(err, &refused) || refused.Code != CodeForbidden {
 		t.Error(err)
 	}
 	// T7: a fixed token that is refused is final, and so is one that a source repeats.

@@ -14,23 +14,23 @@ type Subscription struct {
 	client     *Client
 	core       *subscription
 	reportGaps bool
+	// places are stored, if the subscription has a name.
+	places *places
 	// ready has an element if there may be items.
 	ready chan struct{}
-	batch int
+	// granted is closed when the server has granted the subscription, or it has ended.
+	granted chan struct{}
+	// The client's lock guards isSet, which says that granted is closed, and release, which forgets
+	// the context that ends the subscription.
+	isSet   bool
+	release func() bool
+	batch   int
 
 	// mu guards what follows.
 	mu sync.Mutex
-	// taken are the items that were taken from the core together.
+	// taken are the items that were taken from the core together; those before next are gone.
 	taken []Item
-	// release forgets the context that ends the subscription.
-	release func() bool
-}
-
-// follow ends the subscription with a context.
-func (s *Subscription) follow(ctx context.Context) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.release = context.AfterFunc(ctx, s.Close)
+	next  int
 }
 
 func (s *Subscription) wake() {
@@ -38,6 +38,33 @@ func (s *Subscription) wake() {
 	case s.ready <- struct{}{}:
 	default:
 	}
+}
+
+// settled closes granted. The client is locked.
+func (s *Subscription) settled() {
+	if !s.isSet {
+		s.isSet = true
+		close(s.granted)
+	}
+}
+
+// Ready waits until the server has granted the subscription for the first time: from then on it
+// misses nothing. It fails if the subscription ends before.
+func (s *Subscription) Ready(ctx context.Context) error {
+	select {
+	case <-s.granted:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	s.client.mu.Lock()
+	defer s.client.mu.Unlock()
+	if s.core.wasGranted {
+		return nil
+	}
+	if s.core.endErr == nil {
+		return io.EOF
+	}
+	return s.core.endErr
 }
 
 // Topic returns the topic or filter.
@@ -59,15 +86,20 @@ func (s *Subscription) Close() {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken = nil
-	s.release()
+	s.taken, s.next = nil, 0
 }
 
 // Next returns the next item. After the end it returns io.EOF if the application has ended the
 // subscription or the client, else the reason, such as the server's *Error.
 func (s *Subscription) Next(ctx context.Context) (Item, error) {
+	if s.places != nil {
+		s.places.asks()
+	}
 	for {
 		item, err := s.take()
+		if item != nil && s.places != nil {
+			s.places.delivers(item)
+		}
 		if item != nil || err != nil {
 			return item, err
 		}
@@ -83,33 +115,36 @@ func (s *Subscription) Next(ctx context.Context) (Item, error) {
 func (s *Subscription) take() (Item, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.taken) == 0 {
-		var ended bool
-		var endErr error
-		s.client.with(func(now int64) {
-			s.taken = s.client.core.take(now, s.core, s.batch)
-			ended, endErr = s.core.isEnded, s.core.endErr
-		})
-		if len(s.taken) == 0 {
-			if !ended {
-				return nil, nil
-			}
-			s.wake() // for other readers
-			s.release()
-			if endErr == nil {
-				endErr = io.EOF
-			}
-			return nil, endErr
+	if s.next == len(s.taken) {
+		if err := s.refill(); err != nil || len(s.taken) == 0 {
+			return nil, err
 		}
 	}
-	item := s.taken[0]
-	s.taken[0] = nil
-	s.taken = s.taken[1:]
-	if len(s.taken) == 0 {
-		s.taken = nil
+	item := s.taken[s.next]
+	s.taken[s.next] = nil
+	s.next++
+	if s.next < len(s.taken) {
+		s.wake() // for other readers
 	}
-	s.wake()
 	return item, nil
+}
+
+// refill takes the next items from the core; the error is the end.
+func (s *Subscription) refill() error {
+	c := s.client
+	c.mu.Lock()
+	s.taken, s.next = c.core.take(c.now(), s.core, s.batch, s.taken[:0]), 0
+	ended, err := s.core.isEnded, s.core.endErr
+	c.flush()
+	c.mu.Unlock()
+	if len(s.taken) > 0 || !ended {
+		return nil
+	}
+	s.wake() // for other readers
+	if err == nil {
+		return io.EOF
+	}
+	return err
 }
 
 // Items returns the items until the end. The last element has an error, unless the application has
