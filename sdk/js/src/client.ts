@@ -148,6 +148,8 @@ export class Crore {
         return item;
       },
       end: (it: CoreSubscription) => {
+        const subscription = this.subscriptions.get(it);
+        if (subscription) this.named.delete(subscription);
         this.core.unsubscribe(clock(), it);
         this.flush();
       },

@@ -96,7 +96,7 @@ export interface PublishOptions {
   expectedEpoch?: string;
   /** Milliseconds until the call settles: 10,000, with `once` 60,000. */
   timeout?: number;
-  /** Gives the call up. */
+  /** Gives the call up; not those of `persist`, which outlive the program. */
   signal?: AbortSignal;
 }
 

@@ -26,12 +26,13 @@ test("ten thousand subscriptions, publications and aborted calls leave nothing b
     controller.abort();
     subscription.close();
   };
-  for (let number = 0; number < 1_000; number++) await cycle(number);
+  for (let number = 0; number < 5_000; number++) await cycle(number);
   const before = used();
   for (let number = 0; number < CYCLES; number++) await cycle(number);
   const grown = used() - before;
   console.log(`leaks: ${CYCLES} cycles, ${Math.round(grown / 1024)} KiB more on the heap`);
-  assert.ok(grown < 512 * 1024, `${grown} bytes`);
+  // The heap itself moves by some hundred KiB; 100 bytes for each cycle would be a leak.
+  assert.ok(grown < CYCLES * 100, `${grown} bytes`);
   const shown = client.inspect();
   assert.deepEqual([shown.subscriptions.length, shown.queue.sent, shown.queue.waiting, shown.queue.once], [0, 0, 0, 0]);
   await client.close();
@@ -51,13 +52,14 @@ test("closed clients leave no timer and no socket behind", async () => {
       await new Promise((resolve) => setImmediate(resolve));
     }
   };
-  await run(50);
+  await run(200);
   const before = used();
   const open = resources();
   await run(300);
   while (resources() > open) await new Promise((resolve) => setImmediate(resolve));
   const grown = (used() - before) / 300;
   console.log(`leaks: ${Math.round(grown)} bytes for each closed client`);
-  assert.ok(grown < 2_000, `${grown} bytes for each client`);
+  // A client that stayed would be ten times as much.
+  assert.ok(grown < 4_000, `${grown} bytes for each client`);
   await node.remove();
 });

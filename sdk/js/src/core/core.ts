@@ -5,18 +5,16 @@
  * Rules: `spec/sdk.md`; their numbers stand beside the code.
  */
 
-import { encodeCredit, encodeHello, encodePing, encodePong, encodeRenew, encodeSubscribe, encodeTicket, encodeUnsubscribe, type SubscribeItem } from "../codec/client.js";
 import { FrameError } from "../codec/bytes.js";
-import { show, type Place } from "../codec/position.js";
-import { hasLength, matches } from "../codec/topics.js";
+import { encodeHello, encodePing, encodePong, encodeRenew, encodeTicket } from "../codec/client.js";
+import type { Place } from "../codec/position.js";
 import { decodeFrame, type ErrorFrame, type ServerFrame, type Welcome } from "../codec/server.js";
-import { CroreError, invalid, refusal, refused } from "../errors.js";
-import type { Gap, Item } from "../items.js";
-import type { Message } from "../message.js";
+import { CroreError, refusal, refused } from "../errors.js";
+import type { Item } from "../items.js";
 import { Backoff, type BackoffSettings } from "./backoff.js";
 import { Calls, type Call, type PublishInput } from "./calls.js";
-import type { Hole } from "./proof.js";
-import { CoreSubscription, type SubscribeOptions } from "./subscription.js";
+import type { CoreSubscription, SubscribeOptions } from "./subscription.js";
+import { Subscriptions } from "./subscriptions.js";
 import { Tickets } from "./tickets.js";
 import { Tokens, type TokenReason } from "./tokens.js";
 
@@ -71,17 +69,11 @@ interface ReturnPlan {
 
 const OPEN_MS_MAX = 10_000; // C7
 const SILENCE_MARGIN_MS = 10_000; // L2
-const RETRY_MS = 1_000; // S6
-const RETRY_MS_MAX = 60_000;
 const RESUBSCRIBE_CODE = 2500;
-const SUBSCRIBE_BYTES = 12 * 1024; // C2
 const EVENTS_MAX = 64;
 /** Codes of `spec/codes.toml` that the rules name. */
-const ALREADY_SUBSCRIBED = 120;
 const UNAUTHORIZED = 200;
-const POSITION_UNAVAILABLE = 400;
 const TICKET_REFUSED = 204;
-const UNSUPPORTED_START = 113;
 const CLOSE_TOKEN_EXPIRED = 3007;
 const CLOSE_UNAUTHORIZED = 3502;
 
@@ -124,11 +116,7 @@ export class Core {
   private pingedAt: number | undefined;
   private probeUntil: number | undefined;
 
-  private lastNumber = 0;
-  private readonly byNumber = new Map<number, CoreSubscription>();
-  private readonly byFilter = new Map<string, CoreSubscription>();
-  private readonly byAlias = new Map<number, CoreSubscription>();
-
+  private readonly subscriptions: Subscriptions;
   private readonly calls: Calls;
   private readonly tickets = new Tickets();
   private readonly tokens: Tokens;
@@ -143,6 +131,12 @@ export class Core {
     // C3
     this.attempt = count > 1 ? Math.min(Math.floor(settings.random() * count), count - 1) : 0;
     this.tokens = new Tokens(settings.token, settings.hasTokenSource);
+    this.subscriptions = new Subscriptions(settings.bufferItems, settings.bufferBytes, this.tickets, this.counters, {
+      canAsk: () => this.canAsk,
+      send: (bytes) => this.send(bytes),
+      items: (of) => void this.outputs.push({ do: "items", of }),
+      note: (now, level, event, fields) => this.note(now, level, event, fields),
+    });
     this.calls = new Calls(settings.producerId, {
       request: () => this.request(),
       send: (bytes) => this.send(bytes),
@@ -161,23 +155,11 @@ export class Core {
 
   subscribe(now: number, filter: string, options: SubscribeOptions): CoreSubscription {
     this.check(filter);
-    const { bufferItems, bufferBytes } = this.settings;
-    const it = new CoreSubscription(filter, options, bufferItems, bufferBytes);
-    this.byFilter.set(filter, it);
-    this.number(it);
-    if (this.canAsk) this.ask([it]);
-    this.tickets.changed(now);
-    return it;
+    return this.subscriptions.add(now, filter, options);
   }
 
   unsubscribe(now: number, it: CoreSubscription): void {
-    if (it.end) return;
-    const wasHeld = !it.isPaused;
-    const number = it.number;
-    this.remove(it, undefined);
-    it.clear();
-    if (this.isGreeted && wasHeld) this.send(encodeUnsubscribe([number]));
-    this.tickets.changed(now);
+    if (!it.end) this.subscriptions.end(now, it, this.isGreeted);
   }
 
   publish(now: number, input: PublishInput): Call {
@@ -217,33 +199,18 @@ export class Core {
 
   /** The oldest item of a subscription's buffer. */
   takeOne(now: number, it: CoreSubscription): Item | undefined {
-    const item = it.take();
-    if (it.isEmpty) it.isAnnounced = false;
-    if (!it.end) this.refill(now, it);
-    return item;
+    return this.subscriptions.takeOne(now, it);
   }
 
   /** Several items of a subscription's buffer: `max`, not counting those that only settle. */
   take(now: number, it: CoreSubscription, max: number): Item[] {
-    const items: Item[] = [];
-    while (max > 0) {
-      const item = it.take();
-      if (!item) break;
-      items.push(item);
-      if (item.kind !== "caught_up") max--;
-    }
-    if (it.isEmpty) it.isAnnounced = false;
-    if (!it.end) this.refill(now, it);
-    return items;
+    return this.subscriptions.take(now, it, max);
   }
 
   /** Refuses what `subscribe` would refuse. */
   check(filter: string): void {
     this.refuseIfClosed();
-    if (!hasLength(filter)) throw invalid("a topic has 1 to 255 bytes");
-    if (this.byFilter.has(filter)) {
-      throw new CroreError("AlreadySubscribed", `there is a subscription to ${filter}`);
-    }
+    this.subscriptions.check(filter);
   }
 
   /** Publishes `once` under this id from now on. */
@@ -263,11 +230,11 @@ export class Core {
     this.setPhase("greeting", now);
     this.openedAt = this.lastReceived = now;
     this.pingedAt = this.probeUntil = undefined;
-    const held = this.tickets.present(now, this.byNumber);
+    const held = this.tickets.present(now, this.subscriptions.byNumber);
     const { token } = this.tokens;
     this.send(encodeHello(token, this.settings.name, held?.ticket, held?.cursors));
     const covers = held?.covers;
-    this.ask(this.active().filter((it) => !covers?.has(it.number)));
+    this.subscriptions.ask(this.subscriptions.active().filter((it) => !covers?.has(it.number)));
   }
 
   /** The connection could not be opened; C6. */
@@ -296,7 +263,9 @@ export class Core {
       return this.violated(now, error.message, error.unsupported);
     }
     // The commonest first.
-    if (frame.type === "message" && this.phase === "ready") return this.message(frame.alias, frame.message);
+    if (frame.type === "message" && this.phase === "ready") {
+      return this.subscriptions.message(now, frame.alias, frame.message);
+    }
     this.frame(now, frame);
     this.after(now);
   }
@@ -383,7 +352,7 @@ export class Core {
       if (!this.plan) {
         soonest(this.tickets.askAt);
         soonest(this.calls.retryAt);
-        for (const it of this.byFilter.values()) soonest(it.retryAt);
+        for (const it of this.subscriptions.byFilter.values()) soonest(it.retryAt);
       }
     }
     return at === Infinity ? undefined : at;
@@ -394,7 +363,7 @@ export class Core {
     return {
       state: this.state,
       roundTripMs: this.roundTripMs,
-      subscriptions: Array.from(this.byFilter.values(), (it) => ({
+      subscriptions: Array.from(this.subscriptions.byFilter.values(), (it) => ({
         topic: it.filter,
         granted: it.isGranted,
         paused: it.isPaused,
@@ -498,8 +467,7 @@ export class Core {
     const { reason, code } = state;
     if (this.openedAt !== undefined) this.note(now, "info", "lost", { reason, code });
     this.setPhase("waiting", now);
-    this.byAlias.clear();
-    for (const it of this.byFilter.values()) it.connectionLost();
+    this.subscriptions.connectionLost();
     this.tickets.connectionLost();
     this.tokens.connectionLost();
     this.calls.connectionLost();
@@ -528,7 +496,7 @@ export class Core {
     const error = isRequested
       ? undefined
       : new CroreError("Closed", `the client is closed: ${state.reason}${why ? ` (${why})` : ""}`, undefined);
-    for (const it of Array.from(this.byFilter.values())) this.remove(it, error);
+    this.subscriptions.endAll(error);
   }
 
   /** X1: the end that the application asked for. */
@@ -549,7 +517,7 @@ export class Core {
     if (this.plan && this.isOpen && this.calls.inFlight === 0) this.leave(now);
     if (this.closing !== undefined && this.calls.isIdle) return this.finish(now);
     this.pump(now);
-    if (this.phase === "ready" && !this.plan) this.tickets.plan(now, this.active());
+    if (this.phase === "ready" && !this.plan) this.tickets.plan(now, this.subscriptions.active());
   }
 
   private pump(now: number): void {
@@ -599,10 +567,10 @@ export class Core {
       this.askForToken(now, "expires", false);
     }
     if (this.plan) return;
-    const due = this.active().filter((it) => it.retryAt !== undefined && it.retryAt <= now);
+    const due = this.subscriptions.active().filter((it) => it.retryAt !== undefined && it.retryAt <= now);
     for (const it of due) it.retryAt = undefined;
-    this.ask(due);
-    if (this.tickets.isDue(now) && this.active().every((it) => it.isGranted) && this.byFilter.size) {
+    this.subscriptions.ask(due);
+    if (this.tickets.isDue(now) && this.subscriptions.active().every((it) => it.isGranted) && this.subscriptions.byFilter.size) {
       this.send(encodeTicket((this.tickets.asked = this.request())));
     }
     this.calls.repeatRefused(now);
@@ -624,21 +592,19 @@ export class Core {
         if (this.phase === "ready") return this.violated(now, "a second WELCOME", false);
         return this.welcome(now, frame);
       case "subscribed":
-        return this.subscribed(now, frame);
+        return this.subscriptions.subscribed(now, frame);
       case "unsubscribed": {
-        const it = this.byNumber.get(frame.subscription);
-        const again = frame.code >= RESUBSCRIBE_CODE;
-        if (!it) return this.unexpected(now, frame.type);
-        return this.refusedSubscription(now, it, refusal(frame.code, again, "the server ended the subscription"));
+        const error = refusal(frame.code, frame.code >= RESUBSCRIBE_CODE, "the server ended the subscription");
+        return this.subscriptions.refused(now, frame.subscription, error);
       }
       case "named_message":
-        return this.named(now, frame.subscription, frame.message);
+        return this.subscriptions.named(now, frame.subscription, frame.message);
       case "caught_up":
-        return this.caughtUp(now, frame.subscription, frame.partition, frame.through);
+        return this.subscriptions.caughtUp(now, frame.subscription, frame.partition, frame.through);
       case "gap":
-        return this.gap(now, frame);
+        return this.subscriptions.gap(now, frame);
       case "skipped":
-        return this.skipped(now, frame);
+        return this.subscriptions.skipped(now, frame);
       case "published":
       case "history_page":
         if (!this.calls.answer(frame)) this.unexpected(now, frame.type);
@@ -648,13 +614,13 @@ export class Core {
       case "go_away":
         this.plan = { code: frame.code, afterMs: frame.returnAfterMs, urls: frame.urls };
         this.note(now, "info", "go_away", { code: frame.code, returnAfterMs: frame.returnAfterMs });
-        if (frame.ticket) this.tickets.hold(now, frame.ticket, Infinity, this.active());
+        if (frame.ticket) this.tickets.hold(now, frame.ticket, Infinity, this.subscriptions.active());
         return;
       case "ping":
         return this.send(encodePong(frame.token)); // L1
       case "ticket_issued":
         if (this.tickets.asked !== frame.request) return this.unexpected(now, frame.type);
-        this.tickets.hold(now, frame.ticket, this.tickets.local(frame.expiresMs), this.active());
+        this.tickets.hold(now, frame.ticket, this.tickets.local(frame.expiresMs), this.subscriptions.active());
         return this.note(now, "debug", "ticket");
       case "renewed":
         if (!this.tokens.settled(frame.request)) return this.unexpected(now, frame.type);
@@ -671,8 +637,7 @@ export class Core {
 
   /** C9 */
   private unexpected(now: number, type: string): void {
-    this.counters.unexpected++;
-    this.note(now, "debug", "unexpected_frame", { type });
+    this.subscriptions.unexpected(now, type);
   }
 
   private welcome(now: number, frame: Welcome): void {
@@ -689,7 +654,7 @@ export class Core {
     const missing = this.tickets.welcomed(now, frame);
     if (!missing) return;
     if (frame.resumed === undefined) this.note(now, "info", "ticket_refused");
-    this.ask(this.active().filter((it) => missing.has(it.number)));
+    this.subscriptions.ask(this.subscriptions.active().filter((it) => missing.has(it.number)));
   }
 
   private renewIfDue(): void {
@@ -705,9 +670,7 @@ export class Core {
       if (this.phase === "greeting" && frame.code === UNAUTHORIZED) this.wasUnauthorized = true;
       this.outputs.push({ do: "refused", error: refused(frame) });
     } else if (frame.reference === 2) {
-      const it = this.byNumber.get(frame.id);
-      if (it) this.refusedSubscription(now, it, refused(frame));
-      else this.unexpected(now, "error");
+      this.subscriptions.refused(now, frame.id, refused(frame));
     } else if (this.tickets.refused(now, frame)) {
       return;
     } else if (this.tokens.settled(frame.id)) {
@@ -720,257 +683,5 @@ export class Core {
       if (!this.calls.refuse(now, frame.id, refused(frame))) this.unexpected(now, "error");
       if (this.calls.isFenced && !wasFenced) this.note(now, "error", "fenced");
     }
-  }
-
-  // Subscriptions.
-
-  /** All that shall be held, in the order of their requests. */
-  private active(): CoreSubscription[] {
-    return Array.from(this.byFilter.values()).filter((it) => !it.isPaused);
-  }
-
-  private number(it: CoreSubscription): void {
-    this.byNumber.delete(it.number);
-    it.number = ++this.lastNumber;
-    this.byNumber.set(it.number, it);
-  }
-
-  /** SUBSCRIBE, in as few frames as possible. */
-  private ask(list: readonly CoreSubscription[]): void {
-    let items: SubscribeItem[] = [];
-    let bytes = 0;
-    for (const it of list) {
-      const size = it.filter.length * 3 + 32 + it.cursors.places.size * 24;
-      if (items.length && bytes + size > SUBSCRIBE_BYTES) {
-        this.send(encodeSubscribe(items));
-        items = [];
-        bytes = 0;
-      }
-      it.asked();
-      items.push(it.item());
-      bytes += size;
-    }
-    if (items.length) this.send(encodeSubscribe(items));
-  }
-
-  private remove(it: CoreSubscription, error: CroreError | undefined): void {
-    this.byFilter.delete(it.filter);
-    this.byNumber.delete(it.number);
-    if (it.alias !== undefined && this.byAlias.get(it.alias) === it) this.byAlias.delete(it.alias);
-    it.end = { error };
-    it.isGranted = false;
-    this.outputs.push({ do: "items", of: it });
-  }
-
-  private push(now: number, it: CoreSubscription, item: Item): void {
-    it.push(item);
-    if (!it.isAnnounced) {
-      it.isAnnounced = true;
-      this.outputs.push({ do: "items", of: it });
-    }
-    if (!it.options.skips && it.isGranted && it.isFull) this.pause(now, it);
-  }
-
-  /** B1 */
-  private pause(now: number, it: CoreSubscription): void {
-    this.note(now, "warn", "buffer_full", { topic: it.filter });
-    const number = it.number;
-    if (it.alias !== undefined && this.byAlias.get(it.alias) === it) this.byAlias.delete(it.alias);
-    it.connectionLost();
-    it.isPaused = it.usesCredit = true;
-    // What is on its way has the old number, or none.
-    this.number(it);
-    this.send(encodeUnsubscribe([number]));
-  }
-
-  /** B2, B3 */
-  private refill(now: number, it: CoreSubscription): void {
-    if (it.isPaused) {
-      if (!it.isHalfEmpty) return;
-      it.isPaused = false;
-      if (this.canAsk) this.ask([it]);
-      this.tickets.changed(now);
-    } else if (it.usesCredit && this.canAsk) {
-      const credit = it.takeCredit();
-      if (credit) this.send(encodeCredit(it.number, credit));
-    }
-  }
-
-  private report(now: number, it: CoreSubscription, hole: Hole, partition?: number): void {
-    this.pushGap(now, it, hole.from, hole.to, "unannounced", partition);
-  }
-
-  private pushGap(
-    now: number,
-    it: CoreSubscription,
-    from: Place | undefined,
-    to: Place | undefined,
-    cause: string,
-    partition?: number,
-  ): void {
-    this.counters.gaps++;
-    const gap: Gap = { kind: "gap", from: from && show(from), to: to && show(to), cause, partition };
-    this.note(now, "warn", "gap", { topic: it.filter, from: gap.from, to: gap.to, cause, partition });
-    this.push(now, it, gap);
-  }
-
-  private pushCaughtUp(now: number, it: CoreSubscription, place: Place, partition?: number): void {
-    this.push(now, it, { kind: "caught_up", position: show(place), partition });
-  }
-
-  private caughtUpIfDue(now: number, it: CoreSubscription): void {
-    if (!it.caughtUpDue) return;
-    it.caughtUpDue = false;
-    this.pushCaughtUp(now, it, it.proof.cursor!);
-  }
-
-  private subscribed(now: number, frame: ServerFrame & { type: "subscribed" }): void {
-    const it = this.byNumber.get(frame.subscription);
-    if (!it || it.isPaused || it.isFilter !== (frame.alias === undefined)) {
-      // R8
-      if (this.tickets.wasPresented) this.send(encodeUnsubscribe([frame.subscription]));
-      else this.unexpected(now, frame.type);
-      return;
-    }
-    it.refusals = 0; // S8
-    it.retryAt = undefined;
-    it.isGranted = true;
-    const isBlind = it.isFilter && it.wasGranted && it.cursors.places.size === 0;
-    it.wasGranted = true;
-    it.replaying.clear();
-    for (const { partition, replaying } of frame.beginnings) if (replaying) it.replaying.add(partition ?? 0);
-    if (!it.replaying.size) it.usesCredit = false;
-    this.note(now, "debug", "subscribed", { topic: it.filter });
-    if (frame.alias === undefined) {
-      for (const { partition, epoch, through, continued } of frame.beginnings) {
-        it.cursors.subscribed(partition!, { epoch, offset: through }, continued);
-      }
-      if (isBlind) this.pushGap(now, it, undefined, undefined, "reconnected"); // P11
-      return;
-    }
-    // S11
-    const old = this.byAlias.get(frame.alias);
-    if (old) old.alias = undefined;
-    if (it.alias !== undefined && this.byAlias.get(it.alias) === it) this.byAlias.delete(it.alias);
-    this.byAlias.set(frame.alias, it);
-    it.alias = frame.alias;
-    const { epoch, through, replaying, continued } = frame.beginnings[0]!;
-    const cursor = it.proof.cursor;
-    let offset = through;
-    // A ticket's cursor may be ahead of this one if the topic has no messages in between: R9.
-    if (continued && cursor && this.tickets.brings(it.number)) offset = Math.min(offset, cursor.offset);
-    it.proof.subscribed({ epoch, offset }, continued);
-    if (replaying) return;
-    it.caughtUpDue = it.proof.isGapDue;
-    if (!it.caughtUpDue) this.caughtUp(now, frame.subscription, undefined, through);
-  }
-
-  private message(alias: number, message: Message): void {
-    const now = this.lastReceived;
-    const it = this.byAlias.get(alias);
-    if (!it) return this.unexpected(now, "message");
-    const verdict = it.proof.message(message.prev, message.offset);
-    if (verdict === false) {
-      this.counters.duplicates++;
-      return;
-    }
-    if (verdict !== true) this.report(now, it, verdict);
-    if (it.caughtUpDue) this.caughtUpIfDue(now, it);
-    message.topic = it.filter;
-    message.epoch = it.proof.epoch;
-    this.counters.messages++;
-    this.push(now, it, message);
-  }
-
-  /** S9, P10 */
-  private named(now: number, number: number | undefined, message: Message): void {
-    const { topic, epoch, offset, prev } = message;
-    const partition = message.partition!;
-    let isUnexpected = true;
-    for (const it of number === undefined ? this.byFilter.values() : [this.byNumber.get(number)]) {
-      if (!it?.isFilter || !it.isGranted || (number === undefined && !matches(it.filter, topic))) continue;
-      isUnexpected = false;
-      const verdict = it.cursors.message(partition, { epoch, offset }, prev);
-      if (verdict === false) {
-        this.counters.duplicates++;
-        continue;
-      }
-      if (verdict !== true) this.report(now, it, verdict, partition);
-      this.counters.messages++;
-      this.push(now, it, message);
-    }
-    if (isUnexpected) this.unexpected(now, "named_message");
-  }
-
-  private granted(number: number, partition: number | undefined): CoreSubscription | undefined {
-    const it = this.byNumber.get(number);
-    return it && it.isGranted && it.isFilter === (partition !== undefined) ? it : undefined;
-  }
-
-  private caughtUp(now: number, number: number, partition: number | undefined, through: number): void {
-    const it = this.granted(number, partition);
-    if (!it) return this.unexpected(now, "caught_up");
-    it.replaying.delete(partition ?? 0);
-    if (!it.replaying.size) it.usesCredit = false;
-    if (partition !== undefined) {
-      const place = it.cursors.caughtUp(partition, through);
-      if (place) this.pushCaughtUp(now, it, place, partition);
-      return;
-    }
-    it.caughtUpDue = false;
-    const hole = it.proof.caughtUp(through);
-    if (hole) this.report(now, it, hole);
-    this.pushCaughtUp(now, it, it.proof.cursor!);
-  }
-
-  private gap(now: number, frame: ServerFrame & { type: "gap" }): void {
-    const { partition, epoch, to, reason } = frame;
-    const it = this.granted(frame.subscription, partition);
-    if (!it) return this.unexpected(now, "gap");
-    const end = { epoch, offset: to };
-    const from = partition === undefined ? it.proof.gap(end) : it.cursors.gap(partition, end);
-    this.pushGap(now, it, from, end, reason, partition);
-    this.caughtUpIfDue(now, it);
-  }
-
-  private skipped(now: number, frame: ServerFrame & { type: "skipped" }): void {
-    const { partition, from, through, reason } = frame;
-    const it = this.granted(frame.subscription, partition);
-    if (!it) return this.unexpected(now, "skipped");
-    if (partition !== undefined) it.cursors.skipped(partition, { epoch: frame.epoch!, offset: through });
-    else {
-      const hole = it.proof.skipped(from, through);
-      if (hole) this.report(now, it, hole);
-    }
-    this.counters.skips++;
-    this.note(now, "warn", "skipped", { topic: it.filter, from, through, reason, partition });
-    this.push(now, it, { kind: "skipped", from, through, reason, partition });
-  }
-
-  /** S6, S7, P11, R6 */
-  private refusedSubscription(now: number, it: CoreSubscription, error: CroreError): void {
-    const code = error.code!;
-    if (code === ALREADY_SUBSCRIBED && this.tickets.wasPresented) {
-      // Its grant is on its way, or the one in its place is being unsubscribed.
-      if (!it.isGranted) it.retryAt = now + RETRY_MS;
-      return;
-    }
-    it.isGranted = false;
-    const isOfStart =
-      code === UNSUPPORTED_START || (code === POSITION_UNAVAILABLE && !it.options.failOnGap);
-    if (isOfStart && it.cursors.places.size) {
-      it.cursors.places.clear();
-      it.wasGranted = true;
-      if (this.canAsk) this.ask([it]);
-      return;
-    }
-    if (error.temporary) {
-      it.connectionLost();
-      it.retryAt = now + Math.min(RETRY_MS * 2 ** it.refusals++, RETRY_MS_MAX);
-      return;
-    }
-    this.note(now, "warn", "ended", { topic: it.filter, code });
-    this.remove(it, error);
-    this.tickets.changed(now);
   }
 }
