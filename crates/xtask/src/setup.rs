@@ -201,7 +201,7 @@ fn npm_packages(workspace: &Workspace) -> Result<()> {
 }
 
 /// Creates a Python environment with the packages of a list, in the foreign folder under this name.
-fn python_packages(workspace: &Workspace, name: &str, list: &str) -> Result<()> {
+pub fn python_packages(workspace: &Workspace, name: &str, list: &str) -> Result<()> {
     let folder = workspace.foreign().join(name);
     let list = workspace.root.join(list);
     once(&folder, &fs::read_to_string(&list)?, || {

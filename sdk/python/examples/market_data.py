@@ -38,9 +38,7 @@ class Quote:
 async def feed(client: crore.Client, quote: Quote, ticks: int, interval: float) -> None:
     """Publishes the quotes of one symbol, in order."""
     for _ in range(ticks):
-        await client.publish(
-            f"quotes/{quote.symbol}", quote.tick(), once=True, retain=True, tags={"venue": "demo"}
-        )
+        await client.publish(f"quotes/{quote.symbol}", quote.tick(), once=True, retain=True, tags={"venue": "demo"})
         if interval:
             await asyncio.sleep(interval)
 

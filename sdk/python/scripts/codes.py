@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-import tomllib
 from pathlib import Path
+
+import tomllib
 
 HERE = Path(__file__).resolve().parent
 TARGET = HERE.parent / "src" / "crore" / "_codes.py"

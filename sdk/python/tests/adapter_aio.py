@@ -9,7 +9,6 @@ from typing import Any
 import crore
 from crore.starts import LIVE
 from places import SCRIPT
-
 from play import (
     NEEDS,
     Outcome,

@@ -100,8 +100,7 @@ class Guarded(Node):
         self._secret = str(self.folder / "secret")
         self.say("token", "key", "--algorithm", "HS256", "--out", self._secret)
         self.configuration = (
-            '[entitlement]\nmode = "tokens"\n[[token_key]]\nalgorithm = "HS256"\n'
-            f'secret_file = "{self._secret}"\n'
+            f'[entitlement]\nmode = "tokens"\n[[token_key]]\nalgorithm = "HS256"\nsecret_file = "{self._secret}"\n'
         )
 
     def token(self, *flags: str) -> str:

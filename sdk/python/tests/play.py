@@ -8,11 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from places import SCRIPT, SPEC
-
 import crore
 from crore._codec.client import Start
 from crore._position import Place, parse
+from places import SCRIPT, SPEC
 
 NEEDS = ["unauthorized_retry", "timeouts", "queue_bounds", "buffer"]
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from places import SPEC
 
 from crore._codec import client as frames
 from crore._codec import server
@@ -21,6 +20,7 @@ from crore._codec.topics import has_length, is_wild, matches
 from crore._core.proof import Proof
 from crore._position import Place, parse
 from crore.items import Message
+from places import SPEC
 
 
 def vectors(name: str) -> Any:

@@ -6,7 +6,6 @@ import os
 import unittest
 
 from adapter_core import CoreAdapter
-
 from play import play
 
 
@@ -21,7 +20,9 @@ class ScenariosInCoreMode(unittest.TestCase):
 
     def test_random_runs_lose_nothing(self) -> None:
         # The player expects every `once` in the log, however long it takes: no timeout.
-        outcome = play("core", CoreAdapter(timeout_ms=1e12), "--random", os.environ.get("RUNS", "100"), "--only", "random")
+        outcome = play(
+            "core", CoreAdapter(timeout_ms=1e12), "--random", os.environ.get("RUNS", "100"), "--only", "random"
+        )
         print(f"random: {outcome.passed} passed, {outcome.failed} failed")
         self.assertFalse(outcome.bad, "\n".join(outcome.bad))
 

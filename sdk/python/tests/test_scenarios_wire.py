@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from adapter_aio import play_aio
 from adapter_sync import SyncAdapter
-
 from play import Outcome, play, scenario_files
 
 

@@ -8,10 +8,9 @@ import signal
 import unittest
 from typing import Any
 
-from node import ON_DISK, Guarded, Node
-
 import crore
 from crore import Backoff, Client, Item, Message, Subscription
+from node import ON_DISK, Guarded, Node
 
 QUICK = Backoff(base=0.02, maximum=0.2)
 

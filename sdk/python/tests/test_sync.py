@@ -7,11 +7,10 @@ import threading
 import unittest
 from typing import Any
 
-from node import ON_DISK, Guarded, Node
-
 import crore
 import crore.sync
 from crore import Backoff, FileStorage, Message
+from node import ON_DISK, Guarded, Node
 
 QUICK = Backoff(base=0.02, maximum=0.2)
 

@@ -2,7 +2,8 @@
 
 from ._base import Backoff
 from ._codec.client import Policy, Start
-from .aio import Client, Subscription, connect
+from ._subscription import Subscription
+from .aio import Client, connect
 from .errors import (
     AlreadySubscribed,
     Closed,

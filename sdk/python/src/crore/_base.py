@@ -18,7 +18,7 @@ from ._core.core import Core, Settings
 from ._core.outputs import Level
 from ._core.subscription import SubscribeOptions
 from ._link import socket_url
-from .errors import CroreError, InvalidArgument
+from .errors import CroreError, GapError, InvalidArgument
 from .items import Gap, Page, State
 from .starts import LIVE
 from .storage import Storage
@@ -154,3 +154,5 @@ def persists(persist: bool, storage: Storage | None, producer_id: object) -> boo
     return persist
 
 
+def gap_error(gap: Gap) -> GapError:
+    return GapError(gap.start, gap.end, gap.cause, gap.partition)

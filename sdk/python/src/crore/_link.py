@@ -71,9 +71,7 @@ class Link:
     def __init__(self, url: str) -> None:
         uri = parse_uri(url)
         self.host, self.port, self.secure = uri.host, uri.port, uri.secure
-        self._protocol = ClientProtocol(
-            uri, subprotocols=[SUBPROTOCOL], max_size=MESSAGE_BYTES_MAX, logger=_SILENT
-        )
+        self._protocol = ClientProtocol(uri, subprotocols=[SUBPROTOCOL], max_size=MESSAGE_BYTES_MAX, logger=_SILENT)
         self._parts: list[bytes] = []
         self._is_text = False
         self._is_open = False

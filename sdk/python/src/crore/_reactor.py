@@ -94,9 +94,7 @@ class Socket:
         self._stage = "tls"
         plain = self._socket
         self._reactor.forget(plain)
-        self._socket = self._context().wrap_socket(
-            plain, server_hostname=self.link.host, do_handshake_on_connect=False
-        )
+        self._socket = self._context().wrap_socket(plain, server_hostname=self.link.host, do_handshake_on_connect=False)
         self._reactor.watch(self._socket, selectors.EVENT_READ | selectors.EVENT_WRITE, self)
         self._shake()
 

@@ -6,10 +6,10 @@ import asyncio
 import inspect
 import json
 import ssl as tls
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from ._base import (
     DRAIN_S,
@@ -21,6 +21,7 @@ from ._base import (
     StateListener,
     Tags,
     core_of,
+    gap_error,
     milliseconds,
     page_of,
     persists,
@@ -31,20 +32,21 @@ from ._base import (
 from ._codec.client import Policy, Start
 from ._codec.server import HistoryPage
 from ._codec.topics import is_wild
+from ._connection import Connection
 from ._core.calls import Call, Publication
 from ._core.core import closed_by
-from ._core.outputs import AskToken, Changed, Close, Connect, Log, Output, Ready, Send, Settle, Told, TokenReason
+from ._core.outputs import AskToken, Changed, Close, Connect, Log, Output, Ready, Send, Settle, TokenReason, Told
 from ._core.subscription import CoreSubscription, SubscribeOptions
-from ._link import LINGER_S, Ended, Event, Failed, Link, Opened
-from .errors import Closed, CroreError, GapError, Unauthorized, again
-from .items import Gap, Item, Message, Page, Published, Report, State
+from ._link import LINGER_S, Ended, Event, Opened
+from ._subscription import Subscription
+from .errors import Closed, CroreError, Unauthorized, again
+from .items import Item, Message, Page, Published, State
 from .starts import LIVE, place_of, since, since_each
-from .storage import Outbox, Storage, position_key, processed_text
+from .storage import Outbox, Storage, position_key
 
 #: Called with the reason `first`, `expires` or `refused`; returns a token, or None for "no other".
 TokenSource: TypeAlias = Callable[[TokenReason], "str | None | Awaitable[str | None]"]
 
-_UNSENT_MAX = 1024 * 1024  # U15
 _T = TypeVar("_T")
 
 
@@ -88,94 +90,6 @@ def connect(
     )
 
 
-class _Connection(asyncio.Protocol):
-    """One socket of the client, from the attempt to its end."""
-
-    def __init__(self, client: Client, url: str) -> None:
-        self.client: Client | None = client
-        self.link = Link(url)
-        self.transport: asyncio.Transport | None = None
-        self.is_paused = False
-        loop = asyncio.get_running_loop()
-        self.gone: asyncio.Future[None] = loop.create_future()
-        self._dialing: asyncio.Task[None] | None = loop.create_task(self._dial(client))
-        self._abort: asyncio.TimerHandle | None = None
-
-    async def _dial(self, client: Client) -> None:
-        link = self.link
-        try:
-            context = client.tls_context() if link.secure else None
-            loop = asyncio.get_running_loop()
-            await loop.create_connection(lambda: self, link.host, link.port, ssl=context)
-        except (OSError, ValueError) as error:
-            self._tell([Failed()], str(error))
-            self._set_gone()
-        finally:
-            self._dialing = None
-
-    def _set_gone(self) -> None:
-        if not self.gone.done():
-            self.gone.set_result(None)
-
-    def _tell(self, events: list[Event], detail: str = "") -> None:
-        if self.client is not None:
-            self.client.on_events(self, events, detail)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=_UNSENT_MAX)
-        if self.client is None:
-            self.transport.abort()
-            return
-        self.link.greet()
-        self.write()
-
-    def data_received(self, data: bytes) -> None:
-        self._tell(self.link.receive(data))
-        self.write()
-        if self.client is None and self.link.has_peer_closed and self.transport is not None:
-            self.transport.close()
-
-    def eof_received(self) -> None:
-        self._tell(self.link.eof())
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._tell(self.link.eof(), "" if exc is None else str(exc))
-        if self._abort is not None:
-            self._abort.cancel()
-        self._set_gone()
-
-    def pause_writing(self) -> None:
-        self.is_paused = True
-
-    def resume_writing(self) -> None:
-        self.is_paused = False
-        if self.client is not None:
-            self.client.on_writable()
-
-    def write(self) -> None:
-        if self.transport is None or self.transport.is_closing():
-            return
-        data = self.link.output()
-        if data:
-            self.transport.write(data)
-
-    def leave(self, code: int) -> None:
-        """The client is done with it. 1006: without a close frame."""
-        self.client = None
-        if self.transport is None:
-            if self._dialing is not None:
-                self._dialing.cancel()
-            self._set_gone()
-            return
-        if code == 1006:
-            self.transport.abort()
-            return
-        self.link.close(code)
-        self.write()
-        self._abort = asyncio.get_running_loop().call_later(LINGER_S, self.transport.abort)
-
-
 class Client:
     """
     A client of Crore. It comes back by itself for as long as that makes sense; subscriptions and `once` publications
@@ -212,7 +126,9 @@ class Client:
         self._tls = ssl
         self._storage = storage
         self._executor = None if storage is None else ThreadPoolExecutor(1, "crore-storage")
-        self._connection: _Connection | None = None
+        #: Messages handed on in one turn of the loop: a reader that keeps up is never full.
+        self.slice = max(1, buffer_items // 4)
+        self._connection: Connection | None = None
         self._leaving: set[asyncio.Future[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._is_flushing = self._is_flush_planned = False
@@ -227,7 +143,7 @@ class Client:
         self._storing = 0
         if persists(persist, storage, producer_id) and storage is not None:
             self._outbox = Outbox(storage, name)
-            self._loading = self._spawn(self._load(self._outbox))
+            self._loading = self.spawn(self._load(self._outbox))
         self._core.start(self._now())
         self._flush()
 
@@ -294,7 +210,7 @@ class Client:
         else:
             subscription.key = position_key(name)
             self._named.add(subscription)
-            self._spawn(self._resume(subscription, options))
+            self.spawn(self._resume(subscription, options))
         return subscription
 
     async def publish(
@@ -345,7 +261,7 @@ class Client:
         while limit is None or limit > 0:
             page = await self.history_page(topic, after=after, reverse=reverse, limit=limit or 0, timeout=timeout)
             if page.gap is not None and gaps == "raise":
-                raise _gap_error(page.gap)
+                raise gap_error(page.gap)
             for message in page.messages:
                 yield message
             if not page.more or not page.messages:
@@ -400,7 +316,7 @@ class Client:
     async def _in_storage(self, act: Callable[..., _T], *arguments: Any) -> _T:
         return await self._loop.run_in_executor(self._executor, act, *arguments)
 
-    def _spawn(self, work: Any) -> asyncio.Task[Any]:
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -436,7 +352,7 @@ class Client:
             producer, left = await self._in_storage(outbox.load)
             self._core.set_producer(producer)
             for publication in left:
-                self._spawn(self._send_stored(outbox, publication, is_left=True))
+                self.spawn(self._send_stored(outbox, publication, is_left=True))
         except Exception as error:
             self.callback_failed(error)
             raise
@@ -445,7 +361,7 @@ class Client:
         """U13: stored first, then sent, in the order of the calls."""
         assert self._loading is not None
         self._storing += 1
-        storing = self._spawn(self._store(outbox, publication))
+        storing = self.spawn(self._store(outbox, publication))
         storing.add_done_callback(self._stored)
         try:
             stored: Publication = await asyncio.shield(storing)
@@ -459,7 +375,7 @@ class Client:
 
     def _forget_unsent(self, outbox: Outbox, task: asyncio.Task[Publication]) -> None:
         if not task.cancelled() and task.exception() is None and task.result().sequence is not None:
-            self._spawn(self._in_storage(outbox.forget, task.result().sequence))
+            self.spawn(self._in_storage(outbox.forget, task.result().sequence))
 
     async def _store(self, outbox: Outbox, publication: Publication) -> Publication:
         assert self._loading is not None
@@ -474,7 +390,7 @@ class Client:
         except BaseException as error:
             # What the end of the program leaves unanswered is for the next one.
             if self.state.state != "closed" and not isinstance(error, Closed):
-                self._spawn(self._in_storage(outbox.forget, sequence))
+                self.spawn(self._in_storage(outbox.forget, sequence))
             if is_left and isinstance(error, CroreError):
                 self.callback_failed(error)
                 return Published("0:0", False)
@@ -558,7 +474,7 @@ class Client:
                     else:
                         future.set_exception(again(error))
             case Connect(url):
-                self._connection = _Connection(self, url)
+                self._connection = Connection(self, url)
             case Close(code):
                 self._leave(code)
             case AskToken(number, reason):
@@ -593,12 +509,12 @@ class Client:
             connection.leave(code)
             self._keep_leaving(connection)
 
-    def _keep_leaving(self, connection: _Connection) -> None:
+    def _keep_leaving(self, connection: Connection) -> None:
         if not connection.gone.done():
             self._leaving.add(connection.gone)
             connection.gone.add_done_callback(self._leaving.discard)
 
-    def on_events(self, connection: _Connection, events: list[Event], detail: str) -> None:
+    def on_events(self, connection: Connection, events: list[Event], detail: str) -> None:
         """What a connection says."""
         core = self._core
         for event in events:
@@ -638,7 +554,7 @@ class Client:
         """T9"""
         if self._token_task is not None:
             self._token_task.cancel()
-        self._token_task = self._spawn(self._token(number, reason))
+        self._token_task = self.spawn(self._token(number, reason))
 
     async def _token(self, number: int, reason: TokenReason) -> None:
         assert self._token_source is not None
@@ -674,158 +590,6 @@ class Client:
         if self._token_task is not None and self._token_task is not asyncio.current_task():
             self._token_task.cancel()
         self._closed.set()
-
-
-class Subscription:
-    """
-    The items of one topic or filter, over all connections, in the log's order: `async for item in subscription`. It has
-    one reader: an item counts as processed when the reader asks for the next one.
-    """
-
-    def __init__(self, topic: str, client: Client) -> None:
-        #: The topic or filter.
-        self.topic = topic
-        self.key = ""
-        self._client = client
-        self._core: CoreSubscription | None = None
-        self._waiting: list[asyncio.Future[None]] = []
-        self._is_ended = False
-        self._error: CroreError | None = None
-        self._saved = self._wanted = ""
-        self._saving: asyncio.Task[Any] | None = None
-
-    async def __aenter__(self) -> Subscription:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def begin(self, core: CoreSubscription) -> None:
-        self._core = core
-
-    @property
-    def is_ended(self) -> bool:
-        return self._is_ended
-
-    def fail(self, error: CroreError | None) -> None:
-        if not self._is_ended:
-            self._is_ended = True
-            self._error = error
-        self.wake()
-
-    def wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
-
-    async def next(self) -> Item | None:
-        """The next item; None after the end. Raises if the server or the client has ended it."""
-        if self.key:
-            self._store()
-        while True:
-            core = self._core
-            if core is not None:
-                item = self._client.take(core)
-                if item is not None:
-                    return item
-                if core.end is not None:
-                    if core.end.error is not None:
-                        raise again(core.end.error)
-                    return None
-            if self._is_ended:
-                if self._error is not None:
-                    raise again(self._error)
-                return None
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.append(future)
-            await future
-
-    def __aiter__(self) -> Subscription:
-        return self
-
-    async def __anext__(self) -> Item:
-        item = await self.next()
-        if item is None:
-            raise StopAsyncIteration
-        return item
-
-    def messages(self, *, gaps: Literal["raise", "report"] = "raise") -> Messages:
-        """Only the messages. A gap raises `GapError` in its place; iterate again to go on. `report` only counts them."""
-        return Messages(self, gaps)
-
-    async def each(self, callback: Callable[[Item], object]) -> None:
-        """
-        Calls back for each item, one after the other: the next one when the callback (also a coroutine function) has
-        returned. A callback that raises is logged, and harms nobody else. Returns at the end.
-        """
-        async for item in self:
-            try:
-                result = callback(item)
-                if inspect.isawaitable(result):
-                    await result
-            except Exception as error:
-                self._client.callback_failed(error)
-
-    def report(self) -> Report:
-        """Whether everything has come so far, and what has not."""
-        if self._core is not None:
-            return self._core.report()
-        basis: Literal["announced", "proved"] = "announced" if is_wild(self.topic) else "proved"
-        return Report(True, basis, 0, (), 0, 0, None)
-
-    def close(self) -> None:
-        """Ends it: no item comes afterwards."""
-        if self._core is not None:
-            self._client.end(self._core)
-        self.fail(None)
-
-    def _store(self) -> None:
-        """P14: what the reader has processed is stored, the newest only."""
-        text = None if self._core is None else processed_text(self._core)
-        if text is None or text == self._wanted:
-            return
-        self._wanted = text
-        if self._saving is None or self._saving.done():
-            self._saving = self._client._spawn(self._save())
-
-    async def _save(self) -> None:
-        while self._saved != self._wanted:
-            text = self._wanted
-            await self._client.save(self.key, text)
-            self._saved = text
-
-    async def saved(self) -> None:
-        """Returns when the processed position is stored."""
-        if self._saving is not None:
-            await asyncio.shield(self._saving)
-
-
-class Messages:
-    """The messages of a subscription: see `Subscription.messages`."""
-
-    def __init__(self, subscription: Subscription, gaps: Literal["raise", "report"]) -> None:
-        self._subscription = subscription
-        self._gaps = gaps
-
-    def __aiter__(self) -> Messages:
-        return self
-
-    async def __anext__(self) -> Message:
-        while True:
-            item = await self._subscription.next()
-            if isinstance(item, Message):
-                return item
-            if item is None:
-                raise StopAsyncIteration
-            if isinstance(item, Gap) and self._gaps == "raise":
-                raise _gap_error(item)
-
-
-def _gap_error(gap: Gap) -> GapError:
-    return GapError(gap.start, gap.end, gap.cause, gap.partition)
 
 
 def _listen(listeners: list[_T], listener: _T) -> Callable[[], None]:

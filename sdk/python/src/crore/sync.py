@@ -27,6 +27,7 @@ from ._base import (
     StateListener,
     Tags,
     core_of,
+    gap_error,
     milliseconds,
     page_of,
     persists,
@@ -39,11 +40,11 @@ from ._codec.server import HistoryPage
 from ._codec.topics import is_wild
 from ._core.calls import Call, Publication
 from ._core.core import closed_by
-from ._core.outputs import AskToken, Changed, Close, Connect, Log, Output, Ready, Send, Settle, Told, TokenReason
+from ._core.outputs import AskToken, Changed, Close, Connect, Log, Output, Ready, Send, Settle, TokenReason, Told
 from ._core.subscription import CoreSubscription, SubscribeOptions
 from ._link import LINGER_S, Ended, Event, Opened
 from ._reactor import Reactor, Socket
-from .errors import Closed, CroreError, GapError, Unauthorized, again
+from .errors import Closed, CroreError, Unauthorized, again
 from .items import Gap, Item, Message, Page, Published, Report, State
 from .starts import LIVE, place_of, since, since_each
 from .storage import Outbox, Storage, position_key, processed_text
@@ -51,6 +52,9 @@ from .storage import Outbox, Storage, position_key, processed_text
 #: Called with the reason `first`, `expires` or `refused`; returns a token, or None for "no other".
 TokenSource: TypeAlias = Callable[[TokenReason], "str | None"]
 _T = TypeVar("_T")
+
+#: How long the socket waits for a reader whose buffer fills, once for each quarter of the buffer.
+ROOM_S = 0.05
 
 
 def connect(
@@ -135,6 +139,10 @@ class Client:
             for publication in left:
                 self._forget_when_answered(self._outbox, self._core.publish(self._now(), publication), publication)
         self._is_flushing = False
+        # Messages handed on at once.
+        self._slice = max(1, buffer_items // 4)
+        self._awaits_room = False
+        self._has_room = threading.Event()
         self._reactor = Reactor(self)
         self._core.start(self._now())
         self._reactor.start()
@@ -290,7 +298,7 @@ class Client:
         while limit is None or limit > 0:
             page = self.history_page(topic, after=after, reverse=reverse, limit=limit or 0, timeout=timeout)
             if page.gap is not None and gaps == "raise":
-                raise _gap_error(page.gap)
+                raise gap_error(page.gap)
             yield from page.messages
             if not page.more or not page.messages:
                 return
@@ -360,8 +368,10 @@ class Client:
 
     def take(self, it: CoreSubscription) -> Item | None:
         with self._lock:
-            item = self._core.take(self._now(), it)
+            item = self._core.take(self._now() if it.is_paused else 0, it)
             has_outputs = bool(self._core.outputs)
+            if self._awaits_room and it.count <= self._slice:
+                self._has_room.set()
         if has_outputs:
             self._reactor.wake()
         return item
@@ -398,27 +408,44 @@ class Client:
             self._core.drained(self._now())
 
     def on_events(self, socket: Socket, events: list[Event]) -> None:
-        if socket is not self._socket:
-            return
-        with self._lock:
-            core, now = self._core, self._now()
-            for event in events:
-                if isinstance(event, bytes | str):
-                    core.received(now, event)
-                elif isinstance(event, Opened):
-                    core.opened(now)
-                else:
-                    self._socket = None
-                    socket.is_mine = False
-                    if isinstance(event, Ended):
-                        core.closed(now, event.code)
-                    else:
-                        core.failed(now, event.status, event.retry_after_s)
-                    if not socket.is_gone:
-                        socket.abort_at = time.monotonic() + LINGER_S
-                        self._reactor.leaving.append(socket)
-                    break
-        self._flush()
+        """
+        Takes what a connection says, in parts: readers take theirs in between, so that a large read does not fill the
+        buffer of a reader that keeps up.
+        """
+        for begin in range(0, len(events), self._slice):
+            if socket is not self._socket:
+                return
+            with self._lock:
+                for event in events[begin : begin + self._slice]:
+                    if not self._on_event(socket, event):
+                        break
+                is_filling = self._core.most_buffered > 2 * self._slice
+            self._flush()
+            if is_filling:
+                self._has_room.clear()
+                self._awaits_room = True
+                self._has_room.wait(ROOM_S)
+                self._awaits_room = False
+
+    def _on_event(self, socket: Socket, event: Event) -> bool:
+        """One event; False after the end."""
+        core, now = self._core, self._now()
+        if isinstance(event, bytes | str):
+            core.received(now, event)
+            return True
+        if isinstance(event, Opened):
+            core.opened(now)
+            return True
+        self._socket = None
+        socket.is_mine = False
+        if isinstance(event, Ended):
+            core.closed(now, event.code)
+        else:
+            core.failed(now, event.status, event.retry_after_s)
+        if not socket.is_gone:
+            socket.abort_at = time.monotonic() + LINGER_S
+            self._reactor.leaving.append(socket)
+        return False
 
     def _flush(self) -> None:
         if self._is_flushing:
@@ -597,7 +624,7 @@ class Subscription:
         return item
 
     def messages(self, *, gaps: Literal["raise", "report"] = "raise") -> Messages:
-        """Only the messages. A gap raises `GapError` in its place; iterate again to go on. `report` only counts them."""
+        """Only the messages. A gap raises `GapError` in its place; iterate again to go on. `report` counts."""
         return Messages(self, gaps)
 
     def each(self, callback: Callable[[Item], object]) -> None:
@@ -643,11 +670,7 @@ class Messages:
             if item is None:
                 raise StopIteration
             if isinstance(item, Gap) and self._gaps == "raise":
-                raise _gap_error(item)
-
-
-def _gap_error(gap: Gap) -> GapError:
-    return GapError(gap.start, gap.end, gap.cause, gap.partition)
+                raise gap_error(item)
 
 
 def _listen(listeners: list[_T], listener: _T) -> Callable[[], None]:

@@ -324,9 +324,7 @@ def _gap(reader: Reader) -> GapFrame:
     flags = reader.flags(1)
     subscription = reader.varint32()
     partition = reader.varint32() if flags & 1 else None
-    frame = GapFrame(
-        subscription, partition, reader.varint(), reader.varint(), reader.varint(), _gap_reason(reader)
-    )
+    frame = GapFrame(subscription, partition, reader.varint(), reader.varint(), reader.varint(), _gap_reason(reader))
     reader.options(flags)
     return frame
 

@@ -16,7 +16,7 @@ from ..errors import Closed, CroreError, refusal
 from ..items import Item, Published, State
 from .backoff import Backoff, BackoffSettings
 from .calls import Call, Calls, Publication
-from .outputs import AskToken, Changed, Close, Connect, Level, Log, Output, Ready, Send, Settle, Told, TokenReason
+from .outputs import AskToken, Changed, Close, Connect, Level, Log, Output, Ready, Send, Settle, TokenReason, Told
 from .subscription import CoreSubscription, SubscribeOptions
 from .subscriptions import Subscriptions
 from .tickets import Tickets
@@ -170,6 +170,12 @@ class Core:
         if self.is_blocked:
             self.is_blocked = False
             self._after(now)
+
+    @property
+    def most_buffered(self) -> int:
+        """Items of the fullest buffer that still fills."""
+        filling = (it for it in self._subscriptions if it.is_granted and not it.options.skips)
+        return max((it.count for it in filling), default=0)
 
     # What happens to the connection.
 

@@ -283,9 +283,7 @@ class Subscriptions:
             if hole is not None:
                 self._report(now, it, hole)
         self.counters["skips"] += 1
-        self._host.note(
-            now, "warning", "skipped", topic=it.filter, start=start, through=through, reason=frame.reason
-        )
+        self._host.note(now, "warning", "skipped", topic=it.filter, start=start, through=through, reason=frame.reason)
         self._push(now, it, Skipped(start, through, frame.reason, partition))
 
     def refused(self, now: float, it: CoreSubscription, error: CroreError) -> None:

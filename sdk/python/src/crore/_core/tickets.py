@@ -52,9 +52,7 @@ class Tickets:
         """Whether this connection's ticket has restored the subscription."""
         return self.was_presented and self.held is not None and number in self.held.covers
 
-    def present(
-        self, now: float, by_number: Mapping[int, CoreSubscription]
-    ) -> tuple[Held, list[ResumeCursor]] | None:
+    def present(self, now: float, by_number: Mapping[int, CoreSubscription]) -> tuple[Held, list[ResumeCursor]] | None:
         """The ticket and the cursors for HELLO, if the ticket may hold: R4, R7, R10."""
         held = self.held
         if held is None:
