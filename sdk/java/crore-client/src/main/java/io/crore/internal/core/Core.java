@@ -523,7 +523,7 @@ public final class Core implements Subscriptions.Link {
     subscriptions.retryDue(now);
     if (tickets.isDue(now) && subscriptions.areGranted()) {
       long request = nextRequest();
-      tickets.asked(request);
+      tickets.asked(request, subscriptions.active());
       outputs.send(ClientFrames.ticket(request));
     }
     if (now >= calls.retryAt()) journal.repeated += calls.repeat();
@@ -618,7 +618,7 @@ public final class Core implements Subscriptions.Link {
     plan = frame;
     journal.note(now, Level.INFO, "go_away", "code", frame.code, "return_after_ms", frame.returnAfterMs);
     // G5
-    if (frame.ticket != null) tickets.hold(now, frame.ticket, NEVER, subscriptions.active());
+    if (frame.ticket != null) tickets.leaving(now, frame.ticket, subscriptions.active());
   }
 
   /** RENEWED, TICKET_ISSUED, TOKEN_EXPIRES. */
@@ -633,7 +633,7 @@ public final class Core implements Subscriptions.Link {
       }
       journal.note(now, Level.DEBUG, "token_renewed");
       renewIfDue();
-    } else if (tickets.issued(now, frame.request, frame.expiresMs, frame.ticket, subscriptions.active())) {
+    } else if (tickets.issued(now, frame.request, frame.expiresMs, frame.ticket)) {
       journal.note(now, Level.DEBUG, "ticket");
     } else unexpected(now, frame);
   }

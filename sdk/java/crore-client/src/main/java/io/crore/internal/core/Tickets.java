@@ -38,6 +38,8 @@ final class Tickets {
   private Held held;
   /** The request on the wire, or 0. */
   private long asked;
+  /** What the session held when the ticket was asked for: the ticket holds that and nothing else. */
+  private Set<Long> askedCovers = new HashSet<>();
   private long askAt = Core.NEVER;
   private boolean wasPresented;
   private long lifetimeMs;
@@ -127,24 +129,33 @@ final class Tickets {
     return true;
   }
 
-  void asked(long request) {
+  void asked(long request, Collection<CoreSubscription> active) {
     asked = request;
+    askedCovers = granted(active);
   }
 
   /** TICKET_ISSUED: false if nobody asked. */
-  boolean issued(long now, long request, long serverExpiresMs, byte[] ticket, Collection<CoreSubscription> active) {
+  boolean issued(long now, long request, long serverExpiresMs, byte[] ticket) {
     if (asked == 0 || asked != request) return false;
-    hold(now, ticket, serverExpiresMs - clockMs, active);
+    hold(now, ticket, serverExpiresMs - clockMs, askedCovers);
     return true;
   }
 
-  /** Keeps a ticket of TICKET_ISSUED or GO_AWAY (which does not say when it expires: NEVER). */
-  void hold(long now, byte[] ticket, long expiresAt, Collection<CoreSubscription> active) {
+  /** G5: the ticket of GO_AWAY, which does not say when it expires. */
+  void leaving(long now, byte[] ticket, Collection<CoreSubscription> active) {
+    hold(now, ticket, Core.NEVER, granted(active));
+  }
+
+  private static Set<Long> granted(Collection<CoreSubscription> active) {
+    Set<Long> numbers = new HashSet<>();
+    for (CoreSubscription it : active) if (it.isGranted) numbers.add(it.number);
+    return numbers;
+  }
+
+  private void hold(long now, byte[] ticket, long expiresAt, Set<Long> covers) {
     asked = 0;
     if (ticket.length > TICKET_BYTES_MAX) return;
     long renewAt = expiresAt == Core.NEVER ? 0 : now + Math.max(0, expiresAt - now) / 2;
-    Set<Long> covers = new HashSet<>();
-    for (CoreSubscription it : active) if (it.isGranted) covers.add(it.number);
     held = new Held(ticket, expiresAt, renewAt, covers);
   }
 

@@ -1,0 +1,221 @@
+package io.crore;
+
+import io.crore.internal.core.CoreSubscription;
+import java.util.Iterator;
+import java.util.NoSuchElementException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.Condition;
+
+/**
+ * A subscription, which outlives connections. It is read in one way: by {@link #next()}, by a loop
+ * over it or over {@link #messages()}, or by a {@link Listener}.
+ */
+public final class Subscription implements Iterable<Item>, AutoCloseable {
+  private static final int BATCH = 64;
+
+  private final Crore client;
+  private final CoreSubscription core;
+  private final Condition changed;
+  private Listener listener;
+  private boolean isListening;
+  private boolean isEndTold;
+
+  Subscription(Crore client, CoreSubscription core, Condition changed) {
+    this.client = client;
+    this.core = core;
+    this.changed = changed;
+  }
+
+  /** @return the topic or filter */
+  public String topic() {
+    return core.filter();
+  }
+
+  /**
+   * Waits for the next item.
+   *
+   * @return the item; null once the application has ended the subscription
+   * @throws CroreException if the server has ended the subscription, or the client is closed for good
+   * @throws InterruptedException if the thread is interrupted
+   */
+  public Item next() throws InterruptedException {
+    return next(Long.MAX_VALUE, TimeUnit.NANOSECONDS);
+  }
+
+  /**
+   * Waits for the next item, for some time.
+   *
+   * @param timeout how long
+   * @param unit the unit of it
+   * @return the item; null after this time, and once the application has ended the subscription
+   * @throws CroreException if the server has ended the subscription, or the client is closed for good
+   * @throws InterruptedException if the thread is interrupted
+   */
+  public Item next(long timeout, TimeUnit unit) throws InterruptedException {
+    long left = unit.toNanos(timeout);
+    client.lock.lockInterruptibly();
+    try {
+      for (; ; ) {
+        Item item = client.take(core);
+        if (item != null) return item;
+        if (core.isEnded()) {
+          if (core.endError() != null) throw core.endError();
+          return null;
+        }
+        if (left <= 0) return null;
+        left = changed.awaitNanos(left);
+      }
+    } finally {
+      client.lock.unlock();
+    }
+  }
+
+  /** @return whether it has ended, by the application or by the server */
+  public boolean isEnded() {
+    return client.locked(core::isEnded);
+  }
+
+  /**
+   * All items, for a loop that ends with the subscription. The iterator's methods throw as {@link
+   * #next()} does, and end when the thread is interrupted.
+   */
+  @Override
+  public Iterator<Item> iterator() {
+    return new Items();
+  }
+
+  /**
+   * The messages. In place of a gap the loop throws a {@link GapException}; another loop goes on
+   * behind it.
+   *
+   * @return the messages, for a loop
+   */
+  public Iterable<Message> messages() {
+    return () -> new Messages(new Items(), true);
+  }
+
+  /**
+   * The messages, for those who do not mind gaps: {@link #report()} counts them.
+   *
+   * @return the messages, for a loop
+   */
+  public Iterable<Message> messagesDespiteGaps() {
+    return () -> new Messages(new Items(), false);
+  }
+
+  /**
+   * Passes all items to a listener from now on.
+   *
+   * @param handler the listener
+   */
+  public void listen(Listener handler) {
+    client.lock.lock();
+    try {
+      if (listener != null) throw new IllegalStateException("the subscription has a listener");
+      listener = handler;
+      notifyListener();
+    } finally {
+      client.lock.unlock();
+    }
+  }
+
+  /** @return what was received since the subscription's begin, over all connections */
+  public Report report() {
+    return client.locked(core::report);
+  }
+
+  /** Ends the subscription: no item comes any more. */
+  @Override
+  public void close() {
+    client.unsubscribe(core);
+  }
+
+  /** There are items, or the end: under the lock of the client. */
+  void signal() {
+    changed.signalAll();
+    notifyListener();
+  }
+
+  private void notifyListener() {
+    if (listener == null || isListening) return;
+    isListening = true;
+    client.executor.execute(this::passOn);
+  }
+
+  /** Passes some items on, so that others get their turn on the executor. */
+  private void passOn() {
+    for (int count = 0; count < BATCH; count++) {
+      Item item;
+      boolean isEnd;
+      client.lock.lock();
+      try {
+        item = client.take(core);
+        isEnd = item == null && core.isEnded() && !isEndTold;
+        isEndTold |= isEnd;
+        isListening = item != null || isEnd;
+        if (!isListening) return;
+      } finally {
+        client.lock.unlock();
+      }
+      try {
+        if (isEnd) listener.ended(core.endError());
+        else listener.item(item);
+      } catch (Throwable e) {
+        client.callbackFailed(e);
+      }
+    }
+    client.executor.execute(this::passOn);
+  }
+
+  private final class Items implements Iterator<Item> {
+    private Item next;
+
+    @Override
+    public boolean hasNext() {
+      try {
+        if (next == null) next = Subscription.this.next();
+        return next != null;
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        return false;
+      }
+    }
+
+    @Override
+    public Item next() {
+      if (!hasNext()) throw new NoSuchElementException();
+      Item item = next;
+      next = null;
+      return item;
+    }
+  }
+
+  private static final class Messages implements Iterator<Message> {
+    private final Iterator<Item> items;
+    private final boolean throwsGaps;
+    private Message next;
+
+    Messages(Iterator<Item> items, boolean throwsGaps) {
+      this.items = items;
+      this.throwsGaps = throwsGaps;
+    }
+
+    @Override
+    public boolean hasNext() {
+      while (next == null && items.hasNext()) {
+        Item item = items.next();
+        if (item instanceof Message) next = (Message) item;
+        else if (item instanceof Gap && throwsGaps) throw new GapException((Gap) item);
+      }
+      return next != null;
+    }
+
+    @Override
+    public Message next() {
+      if (!hasNext()) throw new NoSuchElementException();
+      Message message = next;
+      next = null;
+      return message;
+    }
+  }
+}

@@ -1,0 +1,2 @@
+/** What opens the WebSockets of a client. */
+package io.crore.transport;
