@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -14,6 +15,7 @@ func TestTheCoreIsPure(t *testing.T) {
 	if err != nil || len(files) < 4 {
 		t.Fatal(files, err)
 	}
+	files = slices.DeleteFunc(files, func(file string) bool { return strings.HasSuffix(file, "_test.go") })
 	files = append(files, "backoff.go", "buffer.go", "calls.go", "proof.go", "tickets.go", "tokens.go")
 	permitted := []string{`"math"`, `"slices"`, `"container/list"`, `"github.com/crore/crore/sdk/go/internal/wire"`}
 	for _, file := range files {

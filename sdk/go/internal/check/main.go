@@ -26,7 +26,9 @@ func main() {
 	all.command("vet", "go", "vet", "./...")
 	all.tests("-race", "-skip", "TestNothingLeaks", "./...")
 	all.tests("-run", "TestNothingLeaks", ".")
-	all.command("fuzzing of the decoder", "go", "test", "-run", "none", "-fuzz", "FuzzDecode", "-fuzztime", "10s", "./internal/wire")
+	fuzz := []string{"go", "test", "-run", "none", "-fuzztime", "8s", "-fuzzminimizetime", "1x", "-fuzz"}
+	all.command("fuzzing of the decoder", append(fuzz, "FuzzDecode", "./internal/wire")...)
+	all.command("fuzzing of the core", append(fuzz, "FuzzCore", ".")...)
 	all.command("benchmark", "go", "test", "-run", "none", "-bench", ".", "-benchtime", "200000x", ".")
 	fmt.Printf("%d passed, %d failed\n", all.passed, all.failed)
 	if all.failed > 0 {

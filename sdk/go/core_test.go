@@ -1,0 +1,205 @@
+package crore
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/crore/crore/sdk/go/internal/wire"
+)
+
+func decimal(text string) uint64 {
+	number, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return number
+}
+
+var noChance = func() float64 { return 0 }
+
+// welcomed is a core whose connection is live at time 0.
+func welcomed(options subscriptionOptions) (*core, *subscription) {
+	c := newCore(coreSettings{
+		urls: []string{"ws://x/"}, backoff: defaultBackoff, bufferItems: 1024, bufferBytes: 1 << 20, random: noChance,
+	})
+	c.start(0)
+	it, err := c.subscribe(0, "t", options)
+	if err != nil {
+		panic(err)
+	}
+	c.opened(0)
+	// A ping interval of 25 s.
+	c.received(0, append([]byte{0x81, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 25}, 0, 0, 0, 0), false)
+	c.outputs = nil
+	return c, it
+}
+
+// spec/vectors/proof.json: what a client reports for one plain topic.
+func TestProofVectors(t *testing.T) {
+	type event struct{ Event, Offset, From, To, Reason string }
+	var vectors struct {
+		Cases []struct {
+			Name  string
+			Start struct {
+				Kind, Epoch, Offset string
+				Count               uint32
+			}
+			Steps []struct {
+				Hex    string
+				Events []event
+			}
+			End struct{ Epoch, Through string }
+		}
+	}
+	text, err := os.ReadFile("../../spec/vectors/proof.json")
+	if err == nil {
+		err = json.Unmarshal(text, &vectors)
+	}
+	if err != nil || len(vectors.Cases) == 0 {
+		t.Fatal(err)
+	}
+	for _, one := range vectors.Cases {
+		kinds := map[string]byte{"live": wire.StartLive, "since": wire.StartSince, "last": wire.StartLast, "snapshot": wire.StartSnapshot}
+		start := wire.Start{Kind: kinds[one.Start.Kind], Count: one.Start.Count}
+		if start.Kind == wire.StartSince {
+			start.Position = wire.Position{Epoch: decimal(one.Start.Epoch), Offset: decimal(one.Start.Offset)}
+		}
+		c, it := welcomed(subscriptionOptions{start: start})
+		for number, step := range one.Steps {
+			duplicates := c.counters.Duplicates
+			c.received(0, unhex(step.Hex), false)
+			var got []event
+			for range c.counters.Duplicates - duplicates {
+				got = append(got, event{Event: "repeated"})
+			}
+			for _, item := range c.take(0, it, 1000, nil) {
+				switch item := item.(type) {
+				case *Message:
+					got = append(got, event{Event: "message", Offset: fmt.Sprint(item.Position.Offset)})
+				case *Gap:
+					shown := event{"gap", "", fmt.Sprint(item.From.Offset), fmt.Sprint(item.To.Offset), item.Cause}
+					if item.Cause == "unannounced" {
+						shown.Event, shown.Reason = "lost", ""
+					}
+					got = append(got, shown)
+				case *Skipped:
+					got = append(got, event{"skipped", "", fmt.Sprint(item.From), fmt.Sprint(item.Through), item.Reason})
+				}
+			}
+			for at := range step.Events {
+				switch want := &step.Events[at]; want.Event {
+				case "repeated":
+					want.Offset = ""
+				case "gap", "skipped":
+					want.Reason = knownReason(want.Reason)
+				}
+			}
+			if fmt.Sprint(got) != fmt.Sprint(step.Events) {
+				t.Errorf("%s, step %d: %v, want %v", one.Name, number, got, step.Events)
+			}
+		}
+		// While a gap is due, the cursor to resume from is the old one: the vectors have the newer.
+		if want := (Position{decimal(one.End.Epoch), decimal(one.End.Through)}); it.proof.at != want {
+			t.Errorf("%s: the cursor is %v, want %v", one.Name, it.proof.at, want)
+		}
+	}
+	t.Logf("%d cases", len(vectors.Cases))
+}
+
+// pings counts PING frames among the outputs, and forgets them.
+func pings(c *core) (count int) {
+	for _, output := range c.outputs {
+		if sent, ok := output.(sendOutput); ok && sent.frame[0] == wire.TypePing {
+			count++
+		}
+	}
+	c.outputs = nil
+	return count
+}
+
+// L5: a timer that fires more than twice too late sends PING and grants a whole deadline.
+func TestALateTimerGrantsAWholeDeadline(t *testing.T) {
+	c, _ := welcomed(subscriptionOptions{})
+	silence := int64(25_000 + silenceMarginMs)
+	if at := c.wakeAt(); at != silence {
+		t.Fatal(at)
+	}
+	c.tick(silence)
+	if pings(c) != 1 {
+		t.Fatal("no PING")
+	}
+	late := 10 * silence // the machine slept
+	c.tick(late)
+	if pings(c) != 1 || c.state.Phase != Live {
+		t.Fatal("no second PING", c.state)
+	}
+	if at := c.wakeAt(); at != late+silence {
+		t.Fatal(at)
+	}
+	c.tick(late + silence)
+	if c.state.Phase != Waiting || c.state.Reason != ReasonIdle {
+		t.Fatal(c.state)
+	}
+}
+
+// R10: with more than 250 cursors, or a ticket above 16 KiB, the client subscribes without the ticket.
+func TestALargeTicketIsNotUsed(t *testing.T) {
+	for name, test := range map[string]struct{ cursors, ticket, frames int }{
+		"few cursors":   {250, 100, 1},
+		"many cursors":  {251, 100, 2},
+		"a long ticket": {1, ticketBytesMax + 1, 2},
+	} {
+		c, it := welcomed(subscriptionOptions{})
+		for partition := range test.cursors {
+			it.cursors.set(int64(partition), Position{1, 1})
+		}
+		it.isGranted = true
+		ticket := bytes.Repeat([]byte("T"), test.ticket)
+		c.tickets.hold(0, ticket, never, c.active(nil))
+		c.closed(1, 1006)
+		c.tick(c.wakeAt())
+		c.outputs = nil
+		c.opened(3)
+		sent := 0
+		for _, output := range c.outputs {
+			if frame, ok := output.(sendOutput); ok {
+				sent++
+				if has := bytes.Contains(frame.frame, []byte("TTTT")); has != (test.frames == 1) {
+					t.Errorf("%s: the ticket is sent: %v", name, has)
+				}
+			}
+		}
+		if sent != test.frames {
+			t.Errorf("%s: %d frames", name, sent)
+		}
+	}
+}
+
+// FuzzCore: whatever a server sends, nothing is handed on twice, and nothing panics (P15).
+func FuzzCore(f *testing.F) {
+	f.Add([]byte{6, 0x82, 0, 1, 5, 7, 42, 6, 0x84, 0, 5, 43, 1, 'h'})
+	f.Add([]byte{6, 0x82, 2, 1, 5, 7, 42, 7, 0x87, 0, 1, 8, 42, 100, 0})
+	f.Add([]byte{6, 0x82, 1, 1, 1, 0, 0, 7, 0x8b, 0, 2, 1, 100, 0, 0})
+	f.Fuzz(func(t *testing.T, bytes []byte) {
+		c, it := welcomed(subscriptionOptions{})
+		handed := make(map[Position]bool)
+		for now := int64(1); len(bytes) > 0; now++ {
+			length := min(int(bytes[0]), len(bytes)-1)
+			c.received(now, bytes[1:1+length], false)
+			bytes = bytes[1+length:]
+			for _, item := range c.take(now, it, 1000, nil) {
+				if m, ok := item.(*Message); ok {
+					if handed[m.Position] {
+						t.Fatalf("%v came twice", m.Position)
+					}
+					handed[m.Position] = true
+				}
+			}
+			c.tick(now)
+		}
+	})
+}
