@@ -35,6 +35,8 @@ type Client struct {
 	running tasks
 	// batch is how many items readers take together.
 	batch int
+	// persistence is nil without Options.Persist.
+	persistence *persistence
 
 	// mu guards what follows. User code never runs under it.
 	mu         sync.Mutex
@@ -54,6 +56,9 @@ type Client struct {
 func New(urls []string, options Options) (*Client, error) {
 	if len(urls) == 0 {
 		return nil, invalidArgument("a client needs a URL")
+	}
+	if options.Persist && options.Storage == nil {
+		return nil, invalidArgument("Options.Persist needs Options.Storage")
 	}
 	settings := coreSettings{
 		hasTokenSource: options.TokenSource != nil, producerID: options.ProducerID, backoff: defaultBackoff,
@@ -100,6 +105,9 @@ func New(urls []string, options Options) (*Client, error) {
 	}
 	c.beganMs = c.began.UnixMilli()
 	c.timer = time.AfterFunc(time.Hour, c.tick)
+	if options.Persist {
+		c.persistence = newPersistence(c)
+	}
 	c.with(c.core.start)
 	return c, nil
 }
@@ -253,6 +261,9 @@ func (c *Client) Renew(token string) {
 // ends the client. Further calls fail with ErrClosed; readers get what is buffered, then io.EOF. It
 // may be called more than once.
 func (c *Client) Close(ctx context.Context) error {
+	if c.persistence != nil {
+		c.persistence.idle(ctx)
+	}
 	c.with(func(now int64) { c.core.close(now, drainTime.Milliseconds()) })
 	select {
 	case <-c.ended:
@@ -314,11 +325,18 @@ func (c *Client) PublishAsync(topic string, payload []byte, options ...PublishOp
 	for _, option := range options {
 		option(&p)
 	}
-	publication := &Publication{client: c}
-	c.with(func(now int64) {
-		if publication.call, publication.err = c.core.publish(now, p); publication.err == nil {
-			publication.call.done = make(chan struct{})
-		}
-	})
-	return publication
+	result := newPublication(c)
+	if c.persistence == nil || !p.once || p.Key != nil {
+		c.send(p, result)
+		return result
+	}
+	c.mu.Lock()
+	err := c.core.refuseIfClosed()
+	c.mu.Unlock()
+	if err != nil {
+		result.fail(err)
+	} else {
+		c.persistence.publish(p, result)
+	}
+	return result
 }

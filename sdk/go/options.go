@@ -28,6 +28,9 @@ type Options struct {
 	// Storage keeps the processed positions of subscriptions that are Named over restarts of the
 	// program.
 	Storage Storage
+	// Persist keeps publications that are Once in Storage as well, until they are answered: the next
+	// start of the program sends what is left. Two running clients must not share storage and Name.
+	Persist bool
 	// Logger gets the events of the client. Payloads, tokens and tickets are never among them.
 	Logger *slog.Logger
 	// OnState is called after each change of the state, in order.

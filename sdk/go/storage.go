@@ -18,6 +18,8 @@ type Storage interface {
 	// Get returns the value of a key, or "" if there is none.
 	Get(ctx context.Context, key string) (string, error)
 	Set(ctx context.Context, key, value string) error
+	// Delete deletes a key, if it is there.
+	Delete(ctx context.Context, key string) error
 }
 
 const storageTime = 10 * time.Second
@@ -49,6 +51,15 @@ func (f FileStorage) Set(_ context.Context, key, value string) error {
 	}
 	if err != nil {
 		_ = os.Remove(file.Name())
+	}
+	return err
+}
+
+// Delete deletes a file.
+func (f FileStorage) Delete(_ context.Context, key string) error {
+	err := os.Remove(f.path(key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	return err
 }

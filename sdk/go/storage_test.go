@@ -3,6 +3,8 @@ package crore
 import (
 	"context"
 	"errors"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -58,6 +60,7 @@ type brokenStorage struct{}
 
 func (brokenStorage) Get(context.Context, string) (string, error) { return "", nil }
 func (brokenStorage) Set(context.Context, string, string) error   { return errors.New("full") }
+func (brokenStorage) Delete(context.Context, string) error        { return errors.New("full") }
 
 // X5: a storage that fails harms nobody.
 func TestAStorageMayFail(t *testing.T) {
@@ -68,6 +71,67 @@ func TestAStorageMayFail(t *testing.T) {
 	publish(t, client, "a", "x")
 	expect(t, s, "x")
 	if _, err := n.connect(Options{}).Subscribe(bounded(t), "a", Named("reader")); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+}
+
+// U13: stored publications survive the program, and are in the log once.
+func TestStoredPublicationsSurviveTheProgram(t *testing.T) {
+	folder := t.TempDir()
+	n := startNode(t, onDisk)
+	files := func() int {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	options := Options{Storage: FileStorage(folder), Persist: true}
+	first := n.connect(options)
+	publish(t, first, "p", "0", Once())
+	n.kill()
+	// Without a node: stored, and never answered in this program.
+	var lost []*Publication
+	for _, text := range []string{"1", "2", "3"} {
+		lost = append(lost, first.PublishAsync("p", []byte(text), Once(), WithTag("n", text)))
+	}
+	ctx, cancel := context.WithCancel(bounded(t))
+	first.persistence.idle(ctx)
+	cancel()
+	_ = first.Close(ctx)
+	for _, one := range lost {
+		if _, err := one.Wait(bounded(t)); !errors.Is(err, ErrClosed) && !errors.Is(err, ErrUnknown) {
+			t.Error(err)
+		}
+	}
+	if err := first.running.wait(bounded(t)); err != nil || files() != 4 {
+		t.Error(err, files())
+	}
+	if late := first.PublishAsync("p", nil, Once()); !errors.Is(late.err, ErrClosed) {
+		t.Error(late.err)
+	}
+	n.start()
+	second := n.connect(options)
+	publish(t, second, "p", "4", Once())
+	if got := historyTexts(t, second, "p", HistoryOptions{}); !slices.Equal(got, []string{"0", "1", "2", "3", "4"}) {
+		t.Error(got)
+	}
+	if err := second.Close(bounded(t)); err != nil || files() != 1 {
+		t.Error("only the producer is left:", err, files())
+	}
+}
+
+// U13: what cannot be stored is not sent.
+func TestWhatCannotBeStoredIsNotSent(t *testing.T) {
+	client := startNode(t, "").connect(Options{Storage: brokenStorage{}, Persist: true})
+	if _, err := client.Publish(bounded(t), "p", []byte("x"), Once()); err == nil || !strings.Contains(err.Error(), "full") {
+		t.Error(err)
+	}
+	publish(t, client, "p", "y")
+	if got := historyTexts(t, client, "p", HistoryOptions{}); !slices.Equal(got, []string{"y"}) {
+		t.Error(got)
+	}
+	if _, err := New([]string{"ws://localhost"}, Options{Persist: true}); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
 	}
 }
