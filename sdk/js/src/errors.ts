@@ -1,4 +1,4 @@
-import { ERRORS } from "./codes.js";
+import { errorName } from "./codes.js";
 import type { ErrorFrame } from "./codec/server.js";
 import { show } from "./codec/position.js";
 
@@ -68,7 +68,7 @@ export function refusal(
   restart?: string,
   limit?: number,
 ): CroreError {
-  return new CroreError(ERRORS[code] ?? "error_" + code, message, code, temporary, restart, limit);
+  return new CroreError(errorName(code) ?? "error_" + code, message, code, temporary, restart, limit);
 }
 
 /** The error of an ERROR frame. */

@@ -118,7 +118,8 @@ test("the bundle works in Chromium", SKIP, async () => {
     }, node.url);
     assert.deepEqual(lanes, ["crore:once:tab:0", "crore:once:tab:1"]);
 
-    // A browser permits no close code 1002 and shows no status: a refused origin is retried, not final.
+    // A browser shows no status: a refused origin is retried, not final, and the log has a hint.
+    const refusing = await Node.start("");
     const refused = await page.evaluate(async (address) => {
       const events = [];
       const stranger = new Crore(address, { backoff: { base: 1, max: 5 }, log: (level, event, fields) => events.push(fields.hint) });
@@ -126,7 +127,8 @@ test("the bundle works in Chromium", SKIP, async () => {
       const { state } = stranger.state;
       await stranger.close();
       return state !== "closed";
-    }, node.url.replace(/:\d+$/, ":9"));
+    }, refusing.url);
+    await refusing.remove();
     assert.equal(refused, true);
   } finally {
     await close();

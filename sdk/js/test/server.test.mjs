@@ -396,7 +396,9 @@ test("X3: close in every state and twice is safe, and a call after it fails", ()
         return client;
       },
       async () => {
-        const client = new Crore("ws://127.0.0.1:9", QUICK);
+        const gone = await Node.start("");
+        await gone.remove();
+        const client = new Crore(gone.url, QUICK);
         await when(client, "waiting");
         return client;
       },
