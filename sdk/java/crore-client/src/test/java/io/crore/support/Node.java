@@ -1,0 +1,100 @@
+package io.crore.support;
+
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Comparator;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+
+/** A node of the server on ephemeral ports, which may be ended and started again at its address. */
+public final class Node implements AutoCloseable {
+  /** A log on disk. */
+  public static final String ON_DISK =
+      "[node]\ndata_dir = \"FOLDER/data\"\ndrain_window = \"1s\"\n"
+          + "[[log]]\nname = \"kept\"\ndurability = \"disk\"\npartitions_count = 4\nage_max = \"1d\"\n";
+
+  private final Path folder;
+  private String listen = "127.0.0.1:0";
+  private Process process;
+
+  private Node(String configuration) throws IOException {
+    folder = Files.createTempDirectory("crore-java-");
+    Files.writeString(folder.resolve("crore.toml"), configuration.replace("FOLDER", folder.toString()));
+  }
+
+  /** Returns when the node is ready. */
+  public static Node start(String configuration) throws Exception {
+    Node node = new Node(configuration);
+    node.start();
+    return node;
+  }
+
+  /** Starts it again. */
+  public void start() throws Exception {
+    ProcessBuilder builder =
+        new ProcessBuilder(
+            Places.program("CRORE_SERVER", "crore"),
+            "serve",
+            "--config",
+            folder.resolve("crore.toml").toString(),
+            "--listen",
+            listen,
+            "--admin-listen",
+            "127.0.0.1:0");
+    // The node takes every variable that begins with CRORE_ as an option.
+    builder.environment().keySet().removeIf(name -> name.startsWith("CRORE_"));
+    builder.environment().put("RUNTIME_DIRECTORY", folder.resolve("run").toString());
+    process = builder.redirectError(ProcessBuilder.Redirect.INHERIT).start();
+    CompletableFuture<Void> ready = new CompletableFuture<>();
+    Process mine = process;
+    Thread lines = new Thread(() -> read(mine, ready));
+    lines.setDaemon(true);
+    lines.start();
+    ready.get(30, TimeUnit.SECONDS);
+  }
+
+  private void read(Process mine, CompletableFuture<Void> ready) {
+    String mark = "listening clients http://";
+    try (BufferedReader reader =
+        new BufferedReader(new InputStreamReader(mine.getInputStream(), StandardCharsets.UTF_8))) {
+      for (String line = reader.readLine(); line != null; line = reader.readLine()) {
+        int at = line.indexOf(mark);
+        if (at >= 0) listen = line.substring(at + mark.length()).split("[ /]")[0];
+        if (line.equals("ready") || line.endsWith(" ready")) ready.complete(null);
+      }
+    } catch (IOException e) {
+      // The node has ended.
+    }
+    ready.completeExceptionally(new IOException("the node has ended"));
+  }
+
+  /** Where clients connect. */
+  public String url() {
+    return "ws://" + listen;
+  }
+
+  /** SIGKILL, and waits for the end. */
+  public void kill() throws Exception {
+    process.destroyForcibly().waitFor();
+  }
+
+  /** SIGTERM: the node drains. Waits for the end. */
+  public void drain() throws Exception {
+    process.destroy();
+    process.waitFor();
+  }
+
+  @Override
+  public void close() throws IOException {
+    process.destroyForcibly().onExit().join();
+    try (Stream<Path> paths = Files.walk(folder)) {
+      paths.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
+    }
+  }
+}
