@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 
 use crate::machine;
 use crate::package;
+use crate::sdk_go;
 use crate::sdk_js;
 use crate::sdk_python;
 use crate::shell::Workspace;
@@ -59,6 +60,7 @@ const STEPS: &[Step] = &[
     ),
     step("sdk-js", "the TypeScript SDK: scenarios, a node, runtimes, package", sdk_js::check),
     step("sdk-python", "the Python SDK: scenarios, a node, types, package", sdk_python::check),
+    step("sdk-go", "the Go SDK: scenarios, a node, races, leaks, package", sdk_go::check),
     step("crash", "the binary is killed under load: nothing acknowledged is lost", steps::crash),
     step("units", "systemd accepts the units, and rates their exposure", package::check_units),
     slow(
