@@ -12,6 +12,7 @@ use anyhow::{Result, bail};
 use crate::machine;
 use crate::package;
 use crate::sdk_go;
+use crate::sdk_java;
 use crate::sdk_js;
 use crate::sdk_python;
 use crate::shell::Workspace;
@@ -58,6 +59,7 @@ const STEPS: &[Step] = &[
         "a real Prometheus scrapes a node: every panel has data, every alert its tests",
         steps::dashboards,
     ),
+    step("sdk-java", "the Java SDK: vectors, scenarios, a node, package", sdk_java::check),
     step("sdk-js", "the TypeScript SDK: scenarios, a node, runtimes, package", sdk_js::check),
     step("sdk-python", "the Python SDK: scenarios, a node, types, package", sdk_python::check),
     step("sdk-go", "the Go SDK: scenarios, a node, races, leaks, package", sdk_go::check),

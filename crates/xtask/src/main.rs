@@ -16,6 +16,7 @@ mod machine;
 mod package;
 mod python2;
 mod sdk_go;
+mod sdk_java;
 mod sdk_js;
 mod sdk_python;
 mod setup;

@@ -25,6 +25,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("go", "golang-go"),
     ("hexdump", "bsdextrautils"),
     ("ip", "iproute2"),
+    ("javac", "default-jdk-headless"),
+    ("mvn", "maven"),
     ("node", "nodejs"),
     ("npm", "npm"),
     ("openssl", "openssl"),
