@@ -1,8 +1,6 @@
 //! The tests of the TypeScript SDK: its packages and runtimes come from npm's registry, in the
 //! versions of the committed lock files, into the target folder.
 
-use std::env;
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -28,7 +26,7 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
     link(&packages, &folder.join("node_modules"))?;
     let node = runtimes.join(NODE);
     let mut tests = Command::new(node.join("node"));
-    tests.arg("scripts/test.mjs").current_dir(&folder).env("PATH", path_with(&node)?);
+    tests.arg("scripts/test.mjs").current_dir(&folder).env("PATH", shell::path_with(&node)?);
     tests.env("CRORE_SPEC", workspace.root.join("spec"));
     tests.env("CRORE_RUNTIMES", &runtimes);
     tests.env("CRORE_SERVER", workspace.target.join("release/crore"));
@@ -60,11 +58,4 @@ fn link(packages: &Path, place: &Path) -> Result<()> {
         symlink(packages, place)?;
     }
     Ok(())
-}
-
-/// The search path with this folder first.
-fn path_with(folder: &Path) -> Result<OsString> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders = std::iter::once(folder.to_owned()).chain(env::split_paths(&path));
-    Ok(env::join_paths(folders)?)
 }
