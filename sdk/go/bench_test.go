@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 	"github.com/crore/crore/sdk/go/internal/wire"
@@ -67,22 +69,19 @@ func blaster(b *testing.B, prepared []byte) string {
 	return strings.Replace(server.URL, "http", "ws", 1)
 }
 
-// The loop that an application without a client library writes: it reads messages, nothing else.
-func BenchmarkReceiveBare(b *testing.B) {
-	url := blaster(b, messages(b.N))
+// receiveBare is the loop that an application without a client library writes: it reads messages,
+// nothing else.
+func receiveBare(b *testing.B, url string, messages int) {
 	ctx := context.Background()
 	socket, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{Subprotocols: []string{subprotocol}})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer func() { _ = socket.CloseNow() }()
-	b.ReportAllocs()
-	b.ResetTimer()
 	if err := socket.Write(ctx, websocket.MessageBinary, []byte{0x01, 0, 1, 0}); err != nil {
 		b.Fatal(err)
 	}
-	count := 0
-	for count < b.N {
+	for count := 0; count < messages; {
 		_, data, err := socket.Read(ctx)
 		if err != nil {
 			b.Fatal(err)
@@ -91,25 +90,22 @@ func BenchmarkReceiveBare(b *testing.B) {
 			count++
 		}
 	}
-	report(b)
 }
 
-// The client: decoding, proof, buffer and the reader's goroutine.
-func BenchmarkReceiveClient(b *testing.B) {
-	url := blaster(b, messages(b.N))
+// receiveClient does the same with the client: decoding, proof, buffer and the reader's goroutine.
+func receiveClient(b *testing.B, url string, messages int) {
 	ctx := context.Background()
-	b.ReportAllocs()
-	b.ResetTimer()
 	// The buffer is wide: this server does not take UNSUBSCRIBE.
 	client, err := New([]string{url}, Options{BufferItems: 1 << 30, BufferBytes: 1 << 40})
 	if err != nil {
 		b.Fatal(err)
 	}
+	defer closeNow(client)
 	s, err := client.Subscribe(ctx, "t")
 	if err != nil {
 		b.Fatal(err)
 	}
-	for count := 0; count < b.N; {
+	for count := 0; count < messages; {
 		item, err := s.Next(ctx)
 		if err != nil {
 			b.Fatal(err)
@@ -118,12 +114,44 @@ func BenchmarkReceiveClient(b *testing.B) {
 			count++
 		}
 	}
-	report(b)
-	b.StopTimer()
 	if !s.Report().Complete {
 		b.Error(s.Report())
 	}
-	closeNow(client)
+}
+
+const messagesOfRun = 200_000
+
+// BenchmarkReceive runs the bare loop and the client in turn, and compares their medians.
+func BenchmarkReceive(b *testing.B) {
+	url := blaster(b, messages(messagesOfRun))
+	var bare, client, ratios []float64
+	var before, after runtime.MemStats
+	allocations := uint64(0)
+	rate := func(run func(*testing.B, string, int)) float64 {
+		runtime.GC()
+		begin := time.Now()
+		run(b, url, messagesOfRun)
+		return messagesOfRun / time.Since(begin).Seconds()
+	}
+	b.ResetTimer()
+	for range b.N {
+		bare = append(bare, rate(receiveBare))
+		runtime.ReadMemStats(&before)
+		client = append(client, rate(receiveClient))
+		runtime.ReadMemStats(&after)
+		allocations += after.Mallocs - before.Mallocs
+		ratios = append(ratios, 100*client[len(client)-1]/bare[len(bare)-1])
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(bare), "bare/s")
+	b.ReportMetric(median(client), "client/s")
+	b.ReportMetric(median(ratios), "%of-bare")
+	b.ReportMetric(float64(allocations)/float64(b.N)/messagesOfRun, "allocs/message")
+}
+
+func median(of []float64) float64 {
+	slices.Sort(of)
+	return of[len(of)/2]
 }
 
 // The core alone: a frame in, an item out.
@@ -152,10 +180,6 @@ func BenchmarkCore(b *testing.B) {
 		}
 		core.outputs = core.outputs[:0]
 	}
-}
-
-func report(b *testing.B) {
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
 }
 
 // TestNothingLeaks: connecting, subscribing and closing leave no goroutine, timer or memory behind.

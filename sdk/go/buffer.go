@@ -25,7 +25,8 @@ type buffer struct {
 	freed int
 	// older are buffered items that are older than the last SUBSCRIBE.
 	older int
-	// left is the newest position, by partition, of the items that have left the buffer.
+	// left is the newest position, by partition, of the items that have left the buffer, for
+	// overflowSkips.
 	left map[int64]Position
 
 	gaps       int
@@ -153,6 +154,9 @@ func (b *buffer) leave(item Item) {
 		} else {
 			b.freed++
 		}
+	}
+	if !b.overflowSkips {
+		return
 	}
 	if b.left == nil {
 		b.left = make(map[int64]Position)

@@ -42,8 +42,8 @@ type Client struct {
 	mu         sync.Mutex
 	core       *core
 	connection *connection
-	// receiving is the connection whose message the core gets now.
-	receiving *connection
+	// receiving are the messages that the core gets now.
+	receiving *received
 	timer     *time.Timer
 	timerAt   int64
 	// changed is closed and replaced at each change of the state.
@@ -173,7 +173,7 @@ func (c *Client) carryOut(output any) {
 			s.settled()
 			s.wake()
 		case c.receiving != nil:
-			c.receiving.wakeLater(s)
+			c.receiving.readers = append(c.receiving.readers, s)
 		default:
 			s.wake()
 		}

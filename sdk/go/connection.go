@@ -1,14 +1,12 @@
 package crore
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -34,10 +32,9 @@ type connection struct {
 	socket *websocket.Conn
 	cork   *corkedConn
 
-	// readersMu guards the readers that are woken when all received bytes are used up, so that they
-	// wake once for many messages.
-	readersMu sync.Mutex
-	readers   []*Subscription
+	received received
+	// isLeaving: the socket is being closed, and what it still reads is of no use.
+	isLeaving atomic.Bool
 
 	// The client's lock guards what follows.
 	isOpen      bool
@@ -77,6 +74,7 @@ func (n *connection) send(frame []byte) {
 // close ends the connection behind the queued frames; 1006 at once. The client is locked.
 func (n *connection) close(code int) {
 	n.closeCode = code
+	n.isLeaving.Store(true)
 	switch {
 	case !n.isOpen:
 		n.cancel()
@@ -120,7 +118,6 @@ func (n *connection) run() {
 		return
 	}
 	err = n.read()
-	n.wakeReaders()
 	code := int(websocket.CloseStatus(err))
 	if code < 0 {
 		code = 1006
@@ -172,75 +169,10 @@ func (n *connection) transport() *http.Transport {
 		if err != nil {
 			return nil, err
 		}
-		n.cork = &corkedConn{Conn: conn, beforeRead: n.wakeReaders}
+		n.cork = &corkedConn{Conn: conn, beforeRead: n.handOver}
 		return n.cork, nil
 	}
 	return transport
-}
-
-// read reads messages until the end of the connection.
-func (n *connection) read() error {
-	c := n.client
-	buffer := make([]byte, 0, 4096)
-	for {
-		// A context that can end would cost more than the message.
-		kind, reader, err := n.socket.Reader(context.Background())
-		if err != nil {
-			return err
-		}
-		if buffer, err = readInto(buffer[:0], reader); err != nil {
-			return err
-		}
-		message := bytes.Clone(buffer) // the core keeps it
-		if cap(buffer) > 1<<20 {
-			buffer = make([]byte, 0, 4096)
-		}
-		c.mu.Lock()
-		if c.connection == n {
-			c.receiving = n
-			c.core.received(c.now(), message, kind == websocket.MessageText)
-			c.flush()
-			c.receiving = nil
-		}
-		c.mu.Unlock()
-	}
-}
-
-// readInto appends everything of a reader.
-func readInto(to []byte, reader io.Reader) ([]byte, error) {
-	for {
-		if len(to) == cap(to) {
-			to = append(to, 0)[:len(to)]
-		}
-		count, err := reader.Read(to[len(to):cap(to)])
-		to = to[:len(to)+count]
-		if err == io.EOF {
-			return to, nil
-		}
-		if err != nil {
-			return to, err
-		}
-	}
-}
-
-// wakeLater wakes a subscription's reader before the next read of the socket.
-func (n *connection) wakeLater(s *Subscription) {
-	if n.cork == nil {
-		s.wake()
-		return
-	}
-	n.readersMu.Lock()
-	defer n.readersMu.Unlock()
-	n.readers = append(n.readers, s)
-}
-
-func (n *connection) wakeReaders() {
-	n.readersMu.Lock()
-	defer n.readersMu.Unlock()
-	for _, s := range n.readers {
-		s.wake()
-	}
-	n.readers = n.readers[:0]
 }
 
 // write writes queued frames until the end of the connection, then closes it.

@@ -307,7 +307,7 @@ func (c *core) closed(now int64, code int) {
 	c.lost(now, State{Phase: Waiting, Reason: ReasonClosed, Code: code}, reconnects(code), 0)
 }
 
-// received takes one WebSocket message. The core may keep its bytes.
+// received takes one WebSocket message. Its bytes remain the caller's.
 func (c *core) received(now int64, data []byte, isText bool) {
 	if !c.isGreeted() {
 		return

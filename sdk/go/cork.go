@@ -5,21 +5,56 @@ import (
 	"sync"
 )
 
-const corkBytesMax = 64 << 10
+const (
+	corkBytesMax = 64 << 10
+	// readAhead is how much is read together while the peer sends faster than the client reads.
+	readAhead = 32 << 10
+)
 
 // corkedConn collects small writes while it is held, and tells when its reader has nothing left.
 type corkedConn struct {
 	net.Conn
 	beforeRead func()
-	mu         sync.Mutex
-	isHeld     bool
-	bytes      []byte
+
+	// ahead are bytes that were read but not taken, in a buffer that an idle connection does not have.
+	ahead   []byte
+	buffer  *[readAhead]byte
+	wasFull bool
+
+	mu     sync.Mutex
+	isHeld bool
+	bytes  []byte
 }
 
-// Read reads from the connection.
+var readAheads = sync.Pool{New: func() any { return new([readAhead]byte) }}
+
+// Read reads from the connection. If the last read has filled its buffer, more is waiting: then the
+// next one takes it with few calls of the system.
 func (c *corkedConn) Read(bytes []byte) (int, error) {
-	c.beforeRead()
-	return c.Conn.Read(bytes)
+	if len(c.ahead) == 0 {
+		c.beforeRead()
+		if !c.wasFull || len(bytes) >= readAhead {
+			count, err := c.Conn.Read(bytes)
+			c.wasFull = count == len(bytes) && count >= 4096
+			return count, err
+		}
+		if c.buffer == nil {
+			c.buffer = readAheads.Get().(*[readAhead]byte)
+		}
+		count, err := c.Conn.Read(c.buffer[:])
+		c.wasFull = count == readAhead
+		c.ahead = c.buffer[:count]
+		if err != nil {
+			return 0, err
+		}
+	}
+	count := copy(bytes, c.ahead)
+	c.ahead = c.ahead[count:]
+	if len(c.ahead) == 0 && !c.wasFull && c.buffer != nil {
+		readAheads.Put(c.buffer)
+		c.buffer, c.ahead = nil, nil
+	}
+	return count, nil
 }
 
 // Write writes at once, or when the connection is released.

@@ -138,9 +138,8 @@ type Report struct {
 }
 
 func recordMessage(record *wire.Record) *Message {
-	message := &Message{
-		Partition: NoPartition, Payload: record.Payload, Retained: record.Retained, prev: record.Prev,
-	}
+	message := newMessage(record.Payload)
+	message.Partition, message.Retained, message.prev = NoPartition, record.Retained, record.Prev
 	if record.ContentType != nil {
 		message.ContentType = *record.ContentType
 	}

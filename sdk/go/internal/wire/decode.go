@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// Decode decodes one frame of a server. An error is always an *Error.
+// Decode decodes one frame of a server. An error is always an *Error. Payloads of messages are parts
+// of the frame's bytes, everything else is a copy.
 func Decode(frame []byte) (Frame, error) {
 	r := &reader{rest: frame}
 	kind := r.u8()
@@ -263,6 +264,7 @@ func published(r *reader) Frame {
 func historyPage(r *reader) Frame {
 	flags := r.flags(7)
 	h := &HistoryPage{Reverse: flags&1 != 0, More: flags&2 != 0}
+	r.rest = bytes.Clone(r.rest) // its records keep parts of it
 	h.Request = r.varint32()
 	h.Epoch = r.varint()
 	h.Head = r.varint()
