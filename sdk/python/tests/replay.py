@@ -1,0 +1,130 @@
+"""
+A server that replays: it answers each handshake, and the first frame with a stream of frames made before. It knows one
+subscription, the client's first, and waits for nobody. A program of its own, so that its work is not measured:
+
+    python tests/replay.py [--messages 0] [--bytes 100]
+
+prints its port, and ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+from io import BufferedReader
+from types import TracebackType
+
+from crore._codec.client import varint
+
+_WELCOME = bytes.fromhex("81000108070605040302010080a8ee959b34808840808040") + varint(1024)
+#: Subscription 1 has the alias 5; the log of epoch 7 begins.
+_SUBSCRIBED = bytes.fromhex("820001050700")
+_ALIAS = 5
+_BINARY = 0x82
+_CLOSED = bytes.fromhex("880203e8")
+_KEY = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+
+def _framed(data: bytes) -> bytes:
+    size = bytes((len(data),)) if len(data) < 126 else b"\x7e" + len(data).to_bytes(2, "big")
+    return bytes((_BINARY,)) + size + data
+
+
+def stream(messages: int, size: int) -> bytes:
+    """WELCOME, SUBSCRIBED, and messages with payloads of `size` bytes, each in a WebSocket frame."""
+    payload = bytes(size)
+    prefix = b"\x84\x00" + varint(_ALIAS)
+    parts = [_framed(_WELCOME), _framed(_SUBSCRIBED)]
+    parts += (_framed(prefix + varint(offset) + b"\x01" + payload) for offset in range(1, messages + 1))
+    return b"".join(parts)
+
+
+def _next_opcode(reader: BufferedReader) -> int:
+    """The kind of the client's next frame; 8 at the end too."""
+    head = reader.read(2)
+    if len(head) < 2:
+        return 8
+    size = head[1] & 127
+    if size > 125:
+        size = int.from_bytes(reader.read(2 if size == 126 else 8), "big")
+    reader.read(4 + size)
+    return head[0] & 15
+
+
+def _converse(peer: socket.socket, data: bytes) -> None:
+    with peer, peer.makefile("rb") as reader:
+        key = b""
+        while line := reader.readline().strip():
+            name, _, value = line.partition(b":")
+            if name.lower() == b"sec-websocket-key":
+                key = value.strip()
+        accept = base64.b64encode(hashlib.sha1(key + _KEY).digest()).decode()
+        peer.sendall(
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Protocol: crore.v1\r\nSec-WebSocket-Accept: " + accept.encode() + b"\r\n\r\n"
+        )
+        if _next_opcode(reader) != 8:
+            peer.sendall(data)
+            while _next_opcode(reader) != 8:
+                pass
+        peer.sendall(_CLOSED)
+
+
+def _serve(peer: socket.socket, data: bytes) -> None:
+    try:
+        _converse(peer, data)
+    except OSError:
+        pass  # The client has left.
+
+
+def _accept(listener: socket.socket, data: bytes) -> None:
+    while True:
+        peer, _ = listener.accept()
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=_serve, args=(peer, data), daemon=True).start()
+
+
+class Replay:
+    """The program, for as long as the block runs."""
+
+    def __init__(self, messages: int = 0, size: int = 100) -> None:
+        self._command = [sys.executable, __file__, "--messages", str(messages), "--bytes", str(size)]
+
+    def __enter__(self) -> str:
+        """Returns its URL when it listens."""
+        source = str(os.path.dirname(os.path.dirname(sys.modules["crore"].__file__ or "")))
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": source},
+        )
+        assert self._process.stdout is not None
+        return f"ws://127.0.0.1:{int(self._process.stdout.readline())}/crore"
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--messages", type=int, default=0)
+    parser.add_argument("--bytes", type=int, default=100)
+    options = parser.parse_args()
+    data = stream(options.messages, options.bytes)
+    listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+    print(listener.getsockname()[1], flush=True)
+    threading.Thread(target=_accept, args=(listener, data), daemon=True).start()
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
