@@ -138,7 +138,8 @@ class CoreAdapter:
 
     def take(self, it: CoreSubscription, count: int | None) -> None:
         while count is None or count > 0:
-            item = self.core.take(self.now, it)
+            # As the shells do.
+            item = it.take_plain() or self.core.take(self.now, it)
             if item is None:
                 return
             if count is not None and item.kind != "caught_up":

@@ -353,13 +353,31 @@ class Fuzz(unittest.TestCase):
                     frame[at:at] = data.draw(st.binary(max_size=4))
         self.decode(bytes(frame))
 
+    @settings(max_examples=1000, deadline=None)
+    @given(
+        st.sampled_from([0, 1, 2, 0x80]),
+        st.lists(st.integers(0, 2**64 + 2**60) | st.integers(0, 300), min_size=3, max_size=3),
+        st.binary(max_size=3),
+        st.integers(0, 20),
+    )
+    def test_the_short_way_of_a_message_says_what_the_long_one_says(
+        self, flags: int, numbers: list[int], payload: bytes, cut: int
+    ) -> None:
+        data = bytes((0x84, flags)) + b"".join(frames.varint(it) for it in numbers) + payload
+        self.decode(data)
+        self.decode(data[: len(data) - cut])
+
     def decode(self, data: bytes) -> None:
+        quick = server.plain_message(data)
         try:
             frame = server.decode(data)
         except FrameError as error:
             self.assertTrue(error.error)
+            self.assertIsNone(quick)
         else:
             self.assertIsNotNone(shown(frame))
+            if quick is not None:
+                self.assertEqual(shown(quick), shown(frame))
 
 
 VALID = vectors("server_frames")["valid"]

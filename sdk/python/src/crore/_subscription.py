@@ -73,8 +73,13 @@ class Subscription:
 
     async def next(self) -> Item | None:
         """The next item; None after the end. Raises if the server or the client has ended it."""
+        core = self._core
         if self.key:
             self._store()
+        elif core is not None:
+            item = core.take_plain()
+            if item is not None:
+                return item
         while True:
             core = self._core
             if core is not None:

@@ -516,12 +516,11 @@ class Client:
 
     def on_events(self, connection: Connection, events: list[Event], detail: str) -> None:
         """What a connection says."""
-        core = self._core
+        core, now = self._core, self._now()
         for event in events:
             if connection is not self._connection:
                 return
-            now = self._now()
-            if isinstance(event, bytes | str):
+            if isinstance(event, bytes) or isinstance(event, str):
                 core.received(now, event)
             elif isinstance(event, Opened):
                 core.opened(now)

@@ -42,7 +42,7 @@ from ._core.calls import Call, Publication
 from ._core.core import closed_by
 from ._core.outputs import AskToken, Changed, Close, Connect, Log, Output, Ready, Send, Settle, TokenReason, Told
 from ._core.subscription import CoreSubscription, SubscribeOptions
-from ._link import LINGER_S, Ended, Event, Opened
+from ._link import LINGER_S, Ended, Event, Failed, Opened
 from ._reactor import Reactor, Socket
 from .errors import Closed, CroreError, Unauthorized, again
 from .items import Gap, Item, Message, Page, Published, Report, State
@@ -370,11 +370,14 @@ class Client:
         with self._lock:
             item = self._core.take(self._now() if it.is_paused else 0, it)
             has_outputs = bool(self._core.outputs)
-            if self._awaits_room and it.count <= self._slice:
-                self._has_room.set()
+        self.taken(it)
         if has_outputs:
             self._reactor.wake()
         return item
+
+    def taken(self, it: CoreSubscription) -> None:
+        if self._awaits_room and it.count <= self._slice:
+            self._has_room.set()
 
     def end(self, it: CoreSubscription) -> None:
         with self._lock:
@@ -416,23 +419,32 @@ class Client:
             if socket is not self._socket:
                 return
             with self._lock:
+                core, now = self._core, self._now()
                 for event in events[begin : begin + self._slice]:
-                    if not self._on_event(socket, event):
+                    if isinstance(event, bytes) or isinstance(event, str):
+                        core.received(now, event)
+                    elif not self._on_event(socket, event):
                         break
-                is_filling = self._core.most_buffered > 2 * self._slice
             self._flush()
-            if is_filling:
-                self._has_room.clear()
-                self._awaits_room = True
-                self._has_room.wait(ROOM_S)
-                self._awaits_room = False
+            if self._is_filling:
+                self._await_room()
 
-    def _on_event(self, socket: Socket, event: Event) -> bool:
-        """One event; False after the end."""
+    @property
+    def _is_filling(self) -> bool:
+        with self._lock:
+            return self._core.most_buffered > 2 * self._slice
+
+    def _await_room(self) -> None:
+        self._has_room.clear()
+        self._awaits_room = True
+        # The reader may have taken everything before it could know that somebody waits.
+        if self._is_filling:
+            self._has_room.wait(ROOM_S)
+        self._awaits_room = False
+
+    def _on_event(self, socket: Socket, event: Opened | Failed | Ended) -> bool:
+        """What is no message; False after the end."""
         core, now = self._core, self._now()
-        if isinstance(event, bytes | str):
-            core.received(now, event)
-            return True
         if isinstance(event, Opened):
             core.opened(now)
             return True
@@ -576,6 +588,8 @@ class Subscription:
         self._saved = ""
         self._news = threading.Condition()
         self._has_news = False
+        # Of the reader alone: the thread that pushes does not wait for it.
+        self._reading = threading.Lock()
 
     def __enter__(self) -> Subscription:
         return self
@@ -597,10 +611,20 @@ class Subscription:
         """
         if self._key:
             self._store()
+        else:
+            with self._reading:
+                item = self._core.take_plain()
+            if item is not None:
+                self._client.taken(self._core)
+                return item
+        return self._wait_for_item(timeout)
+
+    def _wait_for_item(self, timeout: float | None) -> Item | None:
         until = None if timeout is None else time.monotonic() + timeout
         core = self._core
         while True:
-            item = self._client.take(core)
+            with self._reading:
+                item = self._client.take(core)
             if item is not None:
                 return item
             end = core.end

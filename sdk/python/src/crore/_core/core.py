@@ -219,13 +219,15 @@ class Core:
         if self._pinged_at is not None:
             self.round_trip_ms = now - self._pinged_at
             self._pinged_at = None
-        try:
-            if isinstance(data, str):
-                raise FrameError("text message")
-            frame = server.decode(data)
-        except FrameError as error:
-            self._violate(now, error.error, error.unsupported)
-            return
+        frame: server.ServerFrame | None = server.plain_message(data) if type(data) is bytes else None
+        if frame is None:
+            try:
+                if isinstance(data, str):
+                    raise FrameError("text message")
+                frame = server.decode(data)
+            except FrameError as error:
+                self._violate(now, error.error, error.unsupported)
+                return
         # The commonest first.
         if type(frame) is server.TopicMessage and self._phase == "ready":
             self._subscriptions.message(now, frame[0], frame[1])
@@ -323,7 +325,7 @@ class Core:
             "round_trip_ms": self.round_trip_ms,
             "subscriptions": self._subscriptions.inspect(),
             "queue": self._calls.inspect(),
-            "counters": {**self.counters, **self._subscriptions.counters},
+            "counters": {**self.counters, **self._subscriptions.totals},
             "events": [{"at_ms": at, "event": event, **fields} for at, event, fields in self.events],
         }
 

@@ -22,7 +22,7 @@ class Hole(NamedTuple):
 class Proof:
     """The cursor of one plain topic."""
 
-    __slots__ = ("_due", "_handed", "epoch", "offset", "started")
+    __slots__ = ("_due", "_handed", "epoch", "is_even", "offset", "started")
 
     def __init__(self, start: Place | None = None) -> None:
         self.started = start is not None
@@ -31,8 +31,11 @@ class Proof:
         self.offset = start.offset if start else 0
         # The position before a gap that the server has not announced yet.
         self._due: Place | None = None
-        # The newest message handed on: P15.
+        # The newest message handed on: P15; while `is_even`, the cursor is.
         self._handed = Place(-1, 0)
+        #: No gap is due, and nothing above the cursor was handed on: a message with `prev` <= cursor < offset is next,
+        #: and the cursor moves to it.
+        self.is_even = False
 
     @property
     def cursor(self) -> Place | None:
@@ -46,12 +49,20 @@ class Proof:
         return self._due is not None
 
     def connection_lost(self) -> None:
+        self._turn()
         if self._due is not None:
             self.epoch, self.offset = self._due
             self._due = None
 
+    def _turn(self) -> None:
+        """Something else than the next message has come."""
+        if self.is_even:
+            self.is_even = False
+            self._handed = Place(self.epoch, self.offset)
+
     def subscribed(self, through: Place, continued: bool) -> None:
         """SUBSCRIBED. After a resume that is not continued the cursor moves only with the gap: P7, P8."""
+        self._turn()
         self._due = None
         if not self.started:
             self.started = True
@@ -69,16 +80,15 @@ class Proof:
         epoch = self.epoch
         if not self.started:
             # Without an answer to SUBSCRIBE there is no proof; it begins here.
-            self.started = True
+            self.started = self.is_even = True
             self.offset = offset
-            self._handed = Place(epoch, offset)
             return True
         if offset <= at:
             return False
         handed = self._handed
-        if epoch == handed[0] and offset <= handed[1]:
+        if not self.is_even and epoch == handed.epoch and offset <= handed.offset:
             return False
-        self._handed = Place(epoch, offset)
+        self.is_even = True
         self.offset = offset
         if self._due is None and prev <= at:
             return True
@@ -90,6 +100,7 @@ class Proof:
     def gap(self, end: Place) -> Place | None:
         """GAP: the cursor moves to its end, even down. Returns the begin: P4."""
         start = self.cursor
+        self._turn()
         self._due = None
         self.started = True
         self.epoch, self.offset = end
@@ -98,11 +109,13 @@ class Proof:
     def skipped(self, start: int, through: int) -> Hole | None:
         """SKIPPED: returns the hole before it: P5."""
         at = self.offset
+        self._turn()
         self.offset = max(at, through)
         return Hole(Place(self.epoch, at), Place(self.epoch, start)) if start > at else None
 
     def caught_up(self, through: int) -> Hole | None:
         """CAUGHT_UP: returns the hole in place of a gap that never came: P6, P7."""
+        self._turn()
         self.offset = max(self.offset, through)
         due, self._due = self._due, None
         return None if due is None else Hole(due, Place(self.epoch, self.offset))

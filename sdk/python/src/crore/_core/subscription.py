@@ -64,19 +64,20 @@ class CoreSubscription:
         self.uses_credit = False
         #: Partitions that replay; 0 for a topic.
         self.replaying: set[int] = set()
-        #: Places of the replay that the reader has freed since the last SUBSCRIBE or CREDIT.
-        self.freed = 0
         self.end: End | None = None
         #: For the shell: the reader.
         self.reader: object = None
 
         self._items: deque[Item] = deque()
         self._skips: dict[int, Skipped] = {}
-        #: Buffered items that count.
-        self.count = 0
-        self.bytes = 0
-        # Buffered items that are older than the last SUBSCRIBE.
-        self._older = 0
+        # Items that count, since the begin. Only who pushes changes the first two and only who takes the other two, so
+        # that `take_plain` needs no lock.
+        self._pushed = self._pushed_bytes = 0
+        self._taken = self._taken_bytes = 0
+        # Items up to this number have no place that a credit could give again.
+        self._credited = 0
+        #: `take_plain` may take: nothing else depends on what is taken.
+        self.is_plain = not options.skips
         #: Whether the shell knows that there are items.
         self.is_announced = False
         self._gaps = 0
@@ -107,10 +108,37 @@ class CoreSubscription:
         options = self.options
         return SubscribeItem(self.number, self.filter, start, options.fail_on_gap, credit, options.policy)
 
+    def pause(self) -> None:
+        """B1: unsubscribed until the reader has taken half of the buffer, and then replayed by credit."""
+        self.is_paused = self.uses_credit = True
+        self.is_plain = False
+
+    def stop_credit(self) -> None:
+        """The replay by credit has ended."""
+        self.uses_credit = False
+        self.is_plain = not self.options.skips
+
     def asked(self) -> None:
         """SUBSCRIBE goes out: the free places are its credit."""
-        self.freed = 0
-        self._older = self.count
+        self._credited = self._pushed
+
+    def credited(self) -> None:
+        """CREDIT goes out for the places that are freed."""
+        self._credited = self._taken
+
+    @property
+    def freed(self) -> int:
+        """Places of the replay that the reader has freed since the last SUBSCRIBE or CREDIT."""
+        return max(0, self._taken - self._credited)
+
+    @property
+    def count(self) -> int:
+        """Buffered items that count."""
+        return self._pushed - self._taken
+
+    @property
+    def bytes(self) -> int:
+        return self._pushed_bytes - self._taken_bytes
 
     @property
     def is_full(self) -> bool:
@@ -125,15 +153,12 @@ class CoreSubscription:
     def push(self, item: Item) -> None:
         if isinstance(item, Message):
             self._messages += 1
-            self.bytes += len(item.payload)
-            self.count += 1
+            self._pushed_bytes += len(item.payload)
+            self._pushed += 1
         elif isinstance(item, CaughtUp):
-            # A reader that sleeps gets the newest place only.
-            last = self._items[-1] if len(self._items) > SETTLING_MAX else None
-            if isinstance(last, CaughtUp) and last.partition == item.partition:
-                self._items.pop()
+            self._drop_newest_place(item.partition)
         else:
-            self.count += 1
+            self._pushed += 1
             if isinstance(item, Gap):
                 self._gaps += 1
                 self._newest.append(item)
@@ -145,6 +170,28 @@ class CoreSubscription:
                 if len(self._items) < 2:
                     break
                 self._drop_oldest()
+
+    def push_message(self, message: Message) -> bool:
+        """`push` of the commonest item; whether the buffer may be full."""
+        if not self.is_plain:
+            self.push(message)
+            return True
+        self._messages += 1
+        self._pushed += 1
+        self._pushed_bytes += len(message.payload)
+        self._items.append(message)
+        return self._pushed - self._taken >= self.items_max or self._pushed_bytes - self._taken_bytes >= self.bytes_max
+
+    def _drop_newest_place(self, partition: int | None) -> None:
+        """A reader that sleeps gets the newest place only."""
+        if len(self._items) <= SETTLING_MAX:
+            return
+        try:
+            last = self._items[-1]
+            if isinstance(last, CaughtUp) and last.partition == partition:
+                self._items.pop()
+        except IndexError:
+            pass  # The reader, in another thread, has taken everything.
 
     def _drop_oldest(self) -> None:
         """B4: drops the oldest item, and counts a message in a skipped item."""
@@ -165,11 +212,32 @@ class CoreSubscription:
 
     def _shift(self) -> Item:
         item = self._items.popleft()
+        self._count_taken(item)
+        return item
+
+    def _count_taken(self, item: Item) -> None:
         if isinstance(item, Message):
-            self.bytes -= len(item.payload)
-            self.count -= 1
+            self._taken_bytes += len(item.payload)
+            self._taken += 1
         elif not isinstance(item, CaughtUp):
-            self.count -= 1
+            self._taken += 1
+
+    def take_plain(self) -> Item | None:
+        """
+        `take` for the common case: None if there is nothing, or if `take` has to look at it. It may run while another
+        thread pushes. What it takes does not count as processed.
+        """
+        if not (self._items and self.is_plain):
+            return None
+        try:
+            item = self._items.popleft()
+        except IndexError:
+            return None  # Cleared meanwhile.
+        if type(item) is Message:
+            self._taken += 1
+            self._taken_bytes += len(item.payload)
+        else:
+            self._count_taken(item)
         return item
 
     def take(self) -> Item | None:
@@ -184,11 +252,6 @@ class CoreSubscription:
         return item
 
     def _leave(self, item: Item) -> None:
-        if not isinstance(item, CaughtUp):
-            if self._older > 0:
-                self._older -= 1
-            else:
-                self.freed += 1
         partition = item.partition or 0
         if isinstance(item, Message):
             self._left[partition] = item
@@ -209,7 +272,7 @@ class CoreSubscription:
     def clear(self) -> None:
         self._items.clear()
         self._skips.clear()
-        self.count = self.bytes = 0
+        self._taken, self._taken_bytes = self._pushed, self._pushed_bytes
 
     @property
     def processed(self) -> Mapping[int, Place | Message]:
