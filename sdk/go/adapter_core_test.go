@@ -168,7 +168,11 @@ func (a *coreAdapter) show(output any) {
 	effect := func(one object) { a.effects = append(a.effects, one) }
 	switch out := output.(type) {
 	case connectOutput:
-		effect(object{"connect": out.url})
+		early := []string{}
+		for _, frame := range out.early {
+			early = append(early, hex.EncodeToString(frame))
+		}
+		effect(object{"connect": out.url, "early": early})
 	case sendOutput:
 		effect(object{"send": hex.EncodeToString(out.frame)})
 	case closeOutput:

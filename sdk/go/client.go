@@ -35,8 +35,9 @@ type Client struct {
 	running tasks
 	// batch is how many items readers take together.
 	batch int
-	// persistence is nil without Options.Persist.
+	// persistence is nil without Options.Persist, and tickets without Options.StoreTickets.
 	persistence *persistence
+	tickets     *ticketStore
 
 	// mu guards what follows. User code never runs under it.
 	mu         sync.Mutex
@@ -57,8 +58,8 @@ func New(urls []string, options Options) (*Client, error) {
 	if len(urls) == 0 {
 		return nil, invalidArgument("a client needs a URL")
 	}
-	if options.Persist && options.Storage == nil {
-		return nil, invalidArgument("Options.Persist needs Options.Storage")
+	if (options.Persist || options.StoreTickets) && options.Storage == nil {
+		return nil, invalidArgument("Options.Persist and Options.StoreTickets need Options.Storage")
 	}
 	settings := coreSettings{
 		hasTokenSource: options.TokenSource != nil, producerID: options.ProducerID, backoff: defaultBackoff,
@@ -108,7 +109,13 @@ func New(urls []string, options Options) (*Client, error) {
 	if options.Persist {
 		c.persistence = newPersistence(c)
 	}
-	c.with(c.core.start)
+	if options.StoreTickets {
+		c.tickets = &ticketStore{client: c}
+		c.running.add()
+		go c.tickets.begin()
+	} else {
+		c.with(c.core.start)
+	}
 	return c, nil
 }
 
@@ -157,6 +164,9 @@ func (c *Client) flush() {
 			c.core.outputs = outputs[:0]
 		}
 	}
+	if c.tickets != nil {
+		c.tickets.save()
+	}
 	if at := c.core.wakeAt(); at < c.timerAt {
 		c.timerAt = at
 		c.timer.Reset(time.Duration(max(0, at-c.now())) * time.Millisecond)
@@ -191,7 +201,7 @@ func (c *Client) carryOut(output any) {
 			close(out.call.done)
 		}
 	case connectOutput:
-		c.connect(out.url)
+		c.connect(out.url, out.early)
 	case closeOutput:
 		if c.connection != nil {
 			c.connection.close(out.code)
@@ -294,6 +304,7 @@ func (c *Client) Subscribe(ctx context.Context, topic string, options ...Subscri
 		}
 		if start := places.start(); start != nil {
 			start(&settings)
+			settings.core.isKept = true
 		}
 	}
 	s := &Subscription{client: c, places: places, reportGaps: settings.reportGaps, batch: c.batch, ready: make(chan struct{}, 1), granted: make(chan struct{})}

@@ -2,9 +2,11 @@ package crore
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -14,6 +16,8 @@ import (
 
 const (
 	subprotocol = "crore.v1"
+	// earlyPrefix is that of frames in the handshake: section 1 of the protocol.
+	earlyPrefix = "crore.frame."
 	// unsentMax: above this, publications wait in the core (U15).
 	unsentMax = 1 << 20
 	// receivedMax bounds one message of the server.
@@ -29,8 +33,12 @@ type connection struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	url    string
-	socket *websocket.Conn
-	cork   *corkedConn
+	early  [][]byte
+	// written is when the handshake's request was written, and roundTrip how long its answer took.
+	written   atomic.Int64
+	roundTrip atomic.Int64
+	socket    *websocket.Conn
+	cork      *corkedConn
 
 	received received
 	// isLeaving: the socket is being closed, and what it still reads is of no use.
@@ -46,8 +54,8 @@ type connection struct {
 }
 
 // connect begins an attempt. The client is locked.
-func (c *Client) connect(url string) {
-	n := &connection{client: c, url: url, wake: make(chan struct{}, 1)}
+func (c *Client) connect(url string, early [][]byte) {
+	n := &connection{client: c, url: url, early: early, wake: make(chan struct{}, 1)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	c.connection = n
 	c.running.add()
@@ -108,6 +116,7 @@ func (n *connection) run() {
 	c.with(func(now int64) {
 		if isCurrent = c.connection == n; isCurrent {
 			n.isOpen = true
+			c.core.roundTripMs = n.roundTrip.Load()
 			c.core.opened(now)
 			c.running.add()
 			go n.write()
@@ -142,7 +151,10 @@ func (n *connection) dial() (status int, retryAfterS int64, err error) {
 		defer transport.CloseIdleConnections()
 		options.HTTPClient = &http.Client{Transport: transport}
 	}
-	socket, response, err := websocket.Dial(n.ctx, n.url, &options)
+	for _, frame := range n.early {
+		options.Subprotocols = append(options.Subprotocols, earlyPrefix+base64.RawURLEncoding.EncodeToString(frame))
+	}
+	socket, response, err := websocket.Dial(n.traced(), n.url, &options)
 	if err != nil {
 		if response != nil && response.StatusCode != http.StatusSwitchingProtocols {
 			retryAfterS, _ = strconv.ParseInt(response.Header.Get("Retry-After"), 10, 64)
@@ -157,6 +169,14 @@ func (n *connection) dial() (status int, retryAfterS int64, err error) {
 	socket.SetReadLimit(receivedMax)
 	n.socket = socket
 	return 0, 0, nil
+}
+
+// traced is the context of opening, which measures the round trip of the handshake.
+func (n *connection) traced() context.Context {
+	return httptrace.WithClientTrace(n.ctx, &httptrace.ClientTrace{
+		WroteRequest:         func(httptrace.WroteRequestInfo) { n.written.Store(n.client.now()) },
+		GotFirstResponseByte: func() { n.roundTrip.Store(n.client.now() - n.written.Load()) },
+	})
 }
 
 // transport makes TCP connections whose writes can be held back, so that the frames of one turn

@@ -18,8 +18,10 @@ const (
 	retryMsMax      = 60_000
 	resubscribeCode = 2500
 	subscribeBytes  = 12 * 1024 // C2
-	eventsMax       = 64
-	retryAfterSMax  = 3_600 // C6
+	// earlyBytesMax keeps the handshake's header below the 8 KiB that proxies allow.
+	earlyBytesMax  = 4 * 1024
+	eventsMax      = 64
+	retryAfterSMax = 3_600 // C6
 )
 
 // coreSettings are the core's settings.
@@ -40,18 +42,23 @@ type coreSettings struct {
 type phase int
 
 const (
-	phaseWaiting  phase = iota
-	phaseToken          // an attempt waits for its token
-	phaseOpening        // the WebSocket is being opened
-	phaseGreeting       // HELLO is sent
+	phaseNew      phase = iota // before start
+	phaseWaiting               // for the next attempt
+	phaseToken                 // an attempt waits for its token
+	phaseOpening               // the WebSocket is being opened
+	phaseGreeting              // HELLO is sent
 	phaseReady
 	phaseClosed
 )
 
 // Outputs of the core.
 type (
-	connectOutput struct{ url string }
-	sendOutput    struct{ frame []byte }
+	// connectOutput: the early frames go with the handshake.
+	connectOutput struct {
+		url   string
+		early [][]byte
+	}
+	sendOutput struct{ frame []byte }
 	// closeOutput: 1006 is without a close frame.
 	closeOutput struct{ code int }
 	tokenOutput struct {
@@ -94,6 +101,10 @@ type core struct {
 	plan       *returnPlan
 	isClosing  bool
 	closeAt    int64
+	// isEarly: HELLO and SUBSCRIBE went with the handshake; endedEarly are subscriptions that have
+	// ended since.
+	isEarly    bool
+	endedEarly []uint32
 
 	silenceMs    int64
 	lastReceived int64
@@ -152,7 +163,11 @@ func (c *core) newRequest() uint32 {
 
 // The application's calls.
 
-func (c *core) start(now int64) { c.connect(now) }
+func (c *core) start(now int64) {
+	if c.phase == phaseNew {
+		c.connect(now)
+	}
+}
 
 // check refuses what subscribe would refuse.
 func (c *core) check(filter string) error {
@@ -192,6 +207,8 @@ func (c *core) unsubscribe(now int64, it *subscription) {
 	it.clear()
 	if c.isGreeted() && wasHeld {
 		c.send(wire.Unsubscribe(number))
+	} else if it.isAskedEarly {
+		c.endedEarly = append(c.endedEarly, number)
 	}
 	c.tickets.changed(now)
 }
@@ -227,7 +244,7 @@ func (c *core) abandon(now int64, it *call) {
 
 // renew goes on with another token, here and on all further connections: T3, T6.
 func (c *core) renew(token string) {
-	if c.tokens.take(token) && c.isGreeted() {
+	if c.tokens.take(token) && (c.isGreeted() || c.isEarly) {
 		c.tokens.isDue = true
 		c.renewIfDue()
 	}
@@ -278,6 +295,20 @@ func (c *core) opened(now int64) {
 	}
 	c.setPhase(phaseGreeting, now)
 	c.openedAt, c.isOpened, c.lastReceived, c.isPinged = now, true, now, false
+	if !c.isEarly {
+		c.greet(now)
+		return
+	}
+	c.ask(c.active(func(it *subscription) bool { return !it.isAskedEarly && !c.tickets.brings(it.number) }))
+	for _, number := range c.endedEarly {
+		c.send(wire.Unsubscribe(number))
+	}
+	c.endedEarly = nil
+}
+
+// greet sends HELLO, and SUBSCRIBE of everything that the ticket does not hold: C2, R4.
+func (c *core) greet(now int64) {
+	c.beginKept()
 	held, cursors := c.tickets.present(now, c.subscriptions)
 	hello := wire.Hello{Token: c.tokens.token, Name: c.settings.name, Cursors: cursors}
 	if held != nil {
@@ -285,6 +316,31 @@ func (c *core) opened(now int64) {
 	}
 	c.send(hello.Encode())
 	c.ask(c.active(func(it *subscription) bool { return held == nil || !held.covers[it.number] }))
+}
+
+// greetEarly returns the same frames, for the handshake, if they are small enough: C2. A stored ticket
+// waits until the connection is open, because its subscriptions are about to begin.
+func (c *core) greetEarly(now int64) (early [][]byte) {
+	if c.tickets.kept != nil {
+		return nil
+	}
+	before := len(c.outputs)
+	c.greet(now)
+	bytes := 0
+	for _, output := range c.outputs[before:] {
+		frame := output.(sendOutput).frame
+		early = append(early, frame)
+		bytes += len(frame)
+	}
+	clear(c.outputs[before:])
+	c.outputs = c.outputs[:before]
+	if c.isEarly = bytes <= earlyBytesMax; !c.isEarly {
+		return nil
+	}
+	for _, it := range c.subscriptions {
+		it.isAskedEarly = !it.isPaused && !c.tickets.brings(it.number)
+	}
+	return early
 }
 
 // failed: the connection could not be opened; status is 0 without an answer (C6).

@@ -61,12 +61,12 @@ func (c *core) open(now int64) {
 		c.attempt++
 	}
 	c.setPhase(phaseOpening, now)
-	c.isOpened, c.wasUnauthorized = false, false
+	c.isOpened, c.wasUnauthorized, c.endedEarly = false, false, nil
 	c.note(now, LevelDebug, "connecting", "url", url)
 	if c.state.Phase != Connecting {
 		c.setState(State{Phase: Connecting})
 	}
-	c.output(connectOutput{url})
+	c.output(connectOutput{url, c.greetEarly(now)})
 }
 
 // lost is the end of a connection or attempt; it plans the next one.
@@ -116,7 +116,7 @@ func (c *core) disconnected(now int64, state State) {
 	c.tickets.connectionLost()
 	c.tokens.connectionLost()
 	c.calls.connectionLost()
-	c.isBlocked, c.silenceMs = false, 0
+	c.isBlocked, c.silenceMs, c.isEarly = false, 0, false
 }
 
 func (c *core) wait(now int64, state State, delayMs int64) {
@@ -233,7 +233,7 @@ func (c *core) tickReady(now int64) {
 	c.ask(due)
 	if c.tickets.isDue(now) && len(c.subscriptions) > 0 {
 		if len(c.active(func(it *subscription) bool { return !it.isGranted })) == 0 {
-			c.tickets.asked = c.newRequest()
+			c.tickets.asked, c.tickets.askedFor = c.newRequest(), c.grantedNumbers()
 			c.send(wire.Ticket(c.tickets.asked))
 		}
 	}

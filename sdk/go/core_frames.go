@@ -39,11 +39,9 @@ func (c *core) frame(now int64, frame wire.Frame) {
 	case *wire.Ping:
 		c.send(wire.EncodePong(f.Token)) // L1
 	case *wire.TicketIssued:
-		if !c.expected(now, c.tickets.asked != 0 && c.tickets.asked == f.Request, "ticket_issued") {
-			return
+		if c.expected(now, c.tickets.asked != 0 && c.tickets.asked == f.Request, "ticket_issued") {
+			c.ticketIssued(now, f)
 		}
-		c.tickets.hold(now, f.Ticket, c.tickets.local(f.ExpiresMs), c.active(nil))
-		c.note(now, LevelDebug, "ticket")
 	case *wire.Renewed: // T4
 		if c.expected(now, c.tokens.settled(f.Request), "renewed") {
 			c.note(now, LevelDebug, "token_renewed")
@@ -71,7 +69,9 @@ func (c *core) welcome(now int64, f *wire.Welcome) {
 		c.violated(now, "a second WELCOME", false)
 		return
 	}
-	c.roundTripMs = now - c.phaseSince
+	if !c.isEarly { // else the handshake's
+		c.roundTripMs = now - c.phaseSince
+	}
 	c.setPhase(phaseReady, now)
 	c.counters.Connections++
 	c.silenceMs = 0
@@ -84,7 +84,11 @@ func (c *core) welcome(now int64, f *wire.Welcome) {
 	if f.Node != nil {
 		node = *f.Node
 	}
-	c.note(now, LevelInfo, "connected", "node", node, "connection", f.Connection)
+	resumed := uint32(0)
+	if f.Resumed != nil {
+		resumed = *f.Resumed
+	}
+	c.note(now, LevelInfo, "connected", "node", node, "connection", f.Connection, "resumed", resumed)
 	c.setState(State{Phase: Live})
 	if c.plan == nil {
 		before := c.calls.repeatedCount
@@ -104,6 +108,27 @@ func (c *core) welcome(now int64, f *wire.Welcome) {
 	c.ask(c.active(func(it *subscription) bool { return missing[it.number] }))
 }
 
+// ticketIssued takes a ticket, unless one of its subscriptions has ended since the request: R7.
+func (c *core) ticketIssued(now int64, f *wire.TicketIssued) {
+	c.tickets.asked = 0
+	for _, number := range c.tickets.askedFor {
+		if it := c.byNumber[number]; it == nil || it.isPaused {
+			return
+		}
+	}
+	c.tickets.hold(now, f.Ticket, c.tickets.local(f.ExpiresMs), c.tickets.askedFor)
+	c.note(now, LevelDebug, "ticket")
+}
+
+func (c *core) grantedNumbers() (numbers []uint32) {
+	for _, it := range c.subscriptions {
+		if it.isGranted {
+			numbers = append(numbers, it.number)
+		}
+	}
+	return numbers
+}
+
 func (c *core) renewIfDue() {
 	if c.phase != phaseReady || !c.tokens.isDue || c.tokens.request != 0 {
 		return
@@ -117,7 +142,7 @@ func (c *core) goAway(now int64, f *wire.GoAway) {
 	c.plan = &returnPlan{int(f.Code), clampMs(f.ReturnAfterMs), f.URLs}
 	c.note(now, LevelInfo, "go_away", "code", f.Code, "return_after_ms", f.ReturnAfterMs)
 	if f.Ticket != nil { // G5
-		c.tickets.hold(now, f.Ticket, never, c.active(nil))
+		c.tickets.hold(now, f.Ticket, never, c.grantedNumbers())
 	}
 }
 

@@ -9,6 +9,8 @@ type subscriptionOptions struct {
 	policy    *byte
 	// overflowSkips drops the oldest items of a full buffer, in place of pausing.
 	overflowSkips bool
+	// isKept: an earlier program has had the subscription, and start is where that one ended.
+	isKept bool
 }
 
 // subscription is one subscription of the core: what it asks for, its proof and its buffer.
@@ -24,6 +26,8 @@ type subscription struct {
 
 	// isGranted: the present connection has granted it.
 	isGranted bool
+	// isAskedEarly: its SUBSCRIBE went with the handshake.
+	isAskedEarly bool
 	// wasGranted: it was granted once, so that a filter's new grant may mean a gap.
 	wasGranted bool
 	alias      uint32
@@ -66,7 +70,7 @@ func newSubscription(filter string, options subscriptionOptions, itemsMax, bytes
 }
 
 func (it *subscription) connectionLost() {
-	it.hasAlias, it.isGranted, it.caughtUpDue, it.retryAt = false, false, false, 0
+	it.hasAlias, it.isGranted, it.isAskedEarly, it.caughtUpDue, it.retryAt = false, false, false, false, 0
 	clear(it.replaying)
 	it.proof.connectionLost()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/crore/crore/sdk/go/internal/wire"
@@ -110,6 +111,73 @@ func TestProofVectors(t *testing.T) {
 	t.Logf("%d cases", len(vectors.Cases))
 }
 
+// sentFrames are the frames among the outputs, those of the handshake too; it forgets the outputs.
+func sentFrames(c *core) (frames [][]byte) {
+	for _, output := range c.outputs {
+		switch out := output.(type) {
+		case connectOutput:
+			frames = append(frames, out.early...)
+		case sendOutput:
+			frames = append(frames, out.frame)
+		}
+	}
+	c.outputs = nil
+	return frames
+}
+
+// C2: HELLO and SUBSCRIBE go with the handshake, and what changes meanwhile follows it. Large
+// frames follow it, too.
+func TestTheFirstFramesGoWithTheHandshake(t *testing.T) {
+	c, _ := welcomed(subscriptionOptions{})
+	if _, err := c.subscribe(0, "u", subscriptionOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.closed(1, 1006)
+	c.outputs = nil
+	c.tick(c.wakeAt())
+	types := func(frames [][]byte) (types string) {
+		for _, frame := range frames {
+			types += fmt.Sprintf("%x ", frame[0])
+		}
+		return types
+	}
+	if early := types(sentFrames(c)); early != "1 2 " {
+		t.Fatal(early)
+	}
+	c.unsubscribe(2, c.byFilter["u"])
+	if _, err := c.subscribe(2, "v", subscriptionOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.renew("another")
+	if waits := types(sentFrames(c)); waits != "" {
+		t.Fatal(waits)
+	}
+	c.opened(3)
+	frames := sentFrames(c)
+	if types(frames) != "2 3 " || !bytes.HasSuffix(frames[0][:len(frames[0])-1], []byte("v")) {
+		t.Fatalf("%x", frames)
+	}
+	c.received(3, append([]byte{0x81, 0, 1}, make([]byte, 13)...), false)
+	if renews := types(sentFrames(c)); renews != "9 " {
+		t.Fatal(renews)
+	}
+	for number := range 20 {
+		if _, err := c.subscribe(4, strings.Repeat("x", 250)+fmt.Sprint(number), subscriptionOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.closed(5, 1006)
+	c.outputs = nil
+	c.tick(c.wakeAt())
+	if early := types(sentFrames(c)); early != "" {
+		t.Fatal(early)
+	}
+	c.opened(6)
+	if later := types(sentFrames(c)); later != "1 2 " {
+		t.Fatal(later)
+	}
+}
+
 // pings counts PING frames among the outputs, and forgets them.
 func pings(c *core) (count int) {
 	for _, output := range c.outputs {
@@ -159,23 +227,122 @@ func TestALargeTicketIsNotUsed(t *testing.T) {
 		}
 		it.isGranted = true
 		ticket := bytes.Repeat([]byte("T"), test.ticket)
-		c.tickets.hold(0, ticket, never, c.active(nil))
+		c.tickets.hold(0, ticket, never, c.grantedNumbers())
 		c.closed(1, 1006)
-		c.tick(c.wakeAt())
 		c.outputs = nil
+		c.tick(c.wakeAt())
 		c.opened(3)
 		sent := 0
-		for _, output := range c.outputs {
-			if frame, ok := output.(sendOutput); ok {
-				sent++
-				if has := bytes.Contains(frame.frame, []byte("TTTT")); has != (test.frames == 1) {
-					t.Errorf("%s: the ticket is sent: %v", name, has)
-				}
+		for _, frame := range sentFrames(c) {
+			sent++
+			if has := bytes.Contains(frame, []byte("TTTT")); has != (test.frames == 1) {
+				t.Errorf("%s: the ticket is sent: %v", name, has)
 			}
 		}
 		if sent != test.frames {
 			t.Errorf("%s: %d frames", name, sent)
 		}
+	}
+}
+
+// withSource is a core with a token source, whose first call is under way at time 0.
+func withSource() (c *core, id int) {
+	c = newCore(coreSettings{
+		urls: []string{"ws://x/"}, backoff: defaultBackoff, bufferItems: 1024, bufferBytes: 1 << 20, random: func() float64 { return 0.5 },
+		hasTokenSource: true,
+	})
+	c.start(0)
+	return c, lastTokenCall(c)
+}
+
+// lastTokenCall is the last call of the token source among the outputs, which it forgets.
+func lastTokenCall(c *core) (id int) {
+	for _, output := range c.outputs {
+		if asked, ok := output.(tokenOutput); ok {
+			id = asked.id
+		}
+	}
+	c.outputs = nil
+	return id
+}
+
+// T9: a call of the token source has 10 s; then it is called again with C4's delays, and what the
+// late one returns is dropped.
+func TestACallOfTheTokenSourceHasTenSeconds(t *testing.T) {
+	c, first := withSource()
+	if at := c.wakeAt(); first == 0 || at != 10_000 {
+		t.Fatal(first, at)
+	}
+	c.tick(9_999)
+	if c.state.Phase != Connecting || len(c.outputs) != 0 {
+		t.Fatal(c.state, c.outputs)
+	}
+	c.tick(10_000)
+	if c.state.Phase != Waiting || c.state.Reason != ReasonToken || c.wakeAt() != 10_250 {
+		t.Fatal(c.state, c.wakeAt())
+	}
+	late := "late"
+	c.tokenAnswered(10_001, first, &late)
+	c.tokenFailed(10_001, first, true)
+	if c.tokens.token != nil || c.state.Phase != Waiting {
+		t.Fatal("the late result was taken", c.state)
+	}
+	c.outputs = nil
+	c.tick(10_250)
+	second := lastTokenCall(c)
+	if second == first || second == 0 || c.wakeAt() != 20_250 {
+		t.Fatal(second, c.wakeAt())
+	}
+	good := "good"
+	c.tokenAnswered(20_249, second, &good)
+	if c.phase != phaseOpening || *c.tokens.token != "good" {
+		t.Fatal(c.state)
+	}
+}
+
+// T9: a renewal that takes longer than 10 s is repeated while the connection lives, and its result is
+// dropped when the connection is gone.
+func TestARenewalOfAGoneConnectionIsDropped(t *testing.T) {
+	c, id := withSource()
+	token := "first"
+	c.tokenAnswered(0, id, &token)
+	c.opened(0)
+	c.received(0, append([]byte{0x81, 0, 1}, make([]byte, 13)...), false)
+	c.outputs = nil
+	c.received(0, []byte{0x8f, 0, 0}, false)
+	slow := lastTokenCall(c)
+	c.tick(10_000)
+	if slow == 0 || c.state.Phase != Live || lastTokenCall(c) != 0 {
+		t.Fatal(slow, c.state)
+	}
+	c.tick(c.wakeAt())
+	again := lastTokenCall(c)
+	if again == 0 {
+		t.Fatal("the source is not called again")
+	}
+	c.closed(20_000, 1006)
+	late := "late"
+	c.tokenAnswered(20_000, again, &late)
+	if *c.tokens.token != "first" {
+		t.Fatal("a result for a gone connection was taken")
+	}
+}
+
+// C11: epochs and tokens of PING have 64 bits; so have offsets, as this language's numbers are exact.
+func TestNumbersHave64Bits(t *testing.T) {
+	c, it := welcomed(subscriptionOptions{})
+	all := []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}
+	c.received(0, append([]byte{wire.TypePing, 0}, all...), false)
+	pong, ok := c.outputs[0].(sendOutput)
+	if !ok || !bytes.Equal(pong.frame, append([]byte{0x08, 0}, all...)) {
+		t.Fatal(c.outputs)
+	}
+	c.received(0, append(append([]byte{0x82, 0, 1, 5}, all...), 0), false)
+	c.received(0, append(append([]byte{wire.TypeMessage, 0, 5}, all...), all...), false)
+	items := c.take(0, it, 10, nil)
+	message, ok := items[len(items)-1].(*Message)
+	if want := (Position{1<<64 - 1, 1<<64 - 1}); !ok || message.Position != want {
+		t.Fatal(items)
 	}
 }
 

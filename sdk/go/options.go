@@ -31,6 +31,10 @@ type Options struct {
 	// Persist keeps publications that are Once in Storage as well, until they are answered: the next
 	// start of the program sends what is left. Two running clients must not share storage and Name.
 	Persist bool
+	// StoreTickets keeps the resume ticket in Storage as well: the next start of the program resumes in
+	// one frame, if all its subscriptions are Named and begin before the first connection is open. A
+	// ticket is a secret: it opens a session without a token. By default it stays in memory.
+	StoreTickets bool
 	// Logger gets the events of the client. Payloads, tokens and tickets are never among them.
 	Logger *slog.Logger
 	// OnState is called after each change of the state, in order.

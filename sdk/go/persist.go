@@ -87,9 +87,7 @@ func (p *persistence) idle(ctx context.Context) {
 
 func (p *persistence) failed(err error) {
 	if err != nil {
-		p.client.with(func(now int64) {
-			p.client.core.note(now, LevelError, "callback_failed", "reason", "storage: "+err.Error())
-		})
+		p.client.with(func(now int64) { p.client.storageFailed(now, err) })
 	}
 }
 

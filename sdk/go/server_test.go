@@ -228,6 +228,13 @@ func (e *events) has(name string) bool {
 	return slices.ContainsFunc(e.lines, func(line string) bool { return strings.Split(line, " ")[0] == name })
 }
 
+// contains reports whether some event has this text.
+func (e *events) contains(text string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.lines, func(line string) bool { return strings.Contains(line, text) })
+}
+
 // wait waits for an event.
 func (e *events) wait(t testing.TB, name string) {
 	t.Helper()

@@ -157,9 +157,7 @@ func (p *places) save() {
 				p.client.guard(func() { err = p.set(string(text)) })
 			}
 			if err != nil {
-				p.client.with(func(now int64) {
-					p.client.core.note(now, LevelError, "callback_failed", "reason", "storage: "+err.Error())
-				})
+				p.client.with(func(now int64) { p.client.storageFailed(now, err) })
 			}
 		}
 	}()

@@ -2,8 +2,13 @@ package crore
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +76,75 @@ func TestAStorageMayFail(t *testing.T) {
 	publish(t, client, "a", "x")
 	expect(t, s, "x")
 	if _, err := n.connect(Options{}).Subscribe(bounded(t), "a", Named("reader")); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+}
+
+// R11: with StoreTickets, the next program resumes in one frame; without it, no ticket is stored.
+func TestAStoredTicketResumesTheNextProgram(t *testing.T) {
+	folder, n := t.TempDir(), startNode(t, onDisk)
+	tickets := func() (names []string) {
+		names, err := filepath.Glob(filepath.Join(folder, "crore%3Aticket%3A*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	begin := func(storesTickets bool) (*Client, *events, []*Subscription) {
+		events := newEvents()
+		client := n.connect(Options{Storage: FileStorage(folder), StoreTickets: storesTickets, Logger: slog.New(events)})
+		return client, events, []*Subscription{
+			subscribe(t, client, "a", Named("a"), FailOnGap()), subscribe(t, client, "w/#", Named("w")),
+		}
+	}
+	end := func(client *Client, events *events) {
+		events.wait(t, "ticket")
+		if err := client.Close(bounded(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client, events, _ := begin(false)
+	end(client, events)
+	if stored := tickets(); len(stored) != 0 {
+		t.Fatal(stored)
+	}
+	client, events, _ = begin(true)
+	end(client, events)
+	if len(tickets()) != 1 {
+		t.Fatal("no ticket is stored")
+	}
+	other := n.connect(Options{})
+	publish(t, other, "a", "1")
+	publish(t, other, "w/x", "2")
+	n.kill()
+	client, events, subscriptions := begin(true) // all subscriptions begin before the node is there
+	n.start()
+	expect(t, subscriptions[0], "1")
+	expect(t, subscriptions[1], "2")
+	complete(t, subscriptions[0])
+	complete(t, subscriptions[1])
+	if events.has("ticket_refused") || !events.contains("resumed=2") {
+		t.Error(events.lines)
+	}
+	end(client, events)
+	shown, err := json.Marshal(client.Inspect())
+	kept, readErr := os.ReadFile(tickets()[0])
+	var ticket keptTicket
+	if err != nil || readErr != nil || json.Unmarshal(kept, &ticket) != nil || len(ticket.Ticket) < 16 {
+		t.Fatal(err, readErr, ticket)
+	}
+	for _, form := range []string{string(ticket.Ticket), base64.StdEncoding.EncodeToString(ticket.Ticket), hex.EncodeToString(ticket.Ticket)} {
+		if strings.Contains(string(shown)+strings.Join(events.lines, " "), form) {
+			t.Error("a ticket is shown") // T11
+		}
+	}
+	// Another set of subscriptions cannot use the ticket.
+	events = newEvents()
+	client = n.connect(Options{Storage: FileStorage(folder), StoreTickets: true, Logger: slog.New(events)})
+	if err := subscribe(t, client, "a", Named("a")).Ready(bounded(t)); err != nil || events.contains("resumed=2") {
+		t.Error(err, events.lines)
+	}
+	if _, err := New(n.urls(), Options{StoreTickets: true}); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
 	}
 }

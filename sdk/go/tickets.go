@@ -22,8 +22,11 @@ type heldTicket struct {
 // tickets are R3 to R10. A ticket only saves time: the cursors decide what is a repeat.
 type tickets struct {
 	held *heldTicket
-	// asked is the request on the wire, or 0.
-	asked uint32
+	// asked is the request on the wire, or 0; askedFor are the subscriptions that its ticket holds.
+	asked    uint32
+	askedFor []uint32
+	// kept are the subscriptions of a stored ticket that have not begun again in this program.
+	kept map[string]keptSubscription
 	// askAt is when a ticket is asked for, or 0.
 	askAt        int64
 	wasPresented bool
@@ -132,8 +135,8 @@ func (t *tickets) isDue(now int64) bool {
 	return true
 }
 
-func (t *tickets) hold(now int64, ticket []byte, expiresAt int64, active []*subscription) {
-	t.asked = 0
+// hold takes a ticket and the numbers of its subscriptions, all of which are alive: R7.
+func (t *tickets) hold(now int64, ticket []byte, expiresAt int64, numbers []uint32) {
 	if len(ticket) > ticketBytesMax {
 		return
 	}
@@ -141,10 +144,8 @@ func (t *tickets) hold(now int64, ticket []byte, expiresAt int64, active []*subs
 	if expiresAt != never {
 		held.renewAt = now + max(0, expiresAt-now)/2
 	}
-	for _, it := range active {
-		if it.isGranted {
-			held.covers[it.number] = true
-		}
+	for _, number := range numbers {
+		held.covers[number] = true
 	}
 	t.held = held
 }
