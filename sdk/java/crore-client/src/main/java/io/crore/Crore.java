@@ -1,14 +1,22 @@
 package io.crore;
 
 import io.crore.internal.codec.ClientFrames.Publication;
+import io.crore.internal.codec.ClientFrames.WireStart;
 import io.crore.internal.codec.Place;
+import io.crore.internal.codec.Topics;
 import io.crore.internal.core.Call;
 import io.crore.internal.core.Core;
 import io.crore.internal.core.CoreSubscription;
 import io.crore.internal.core.Errors;
+import io.crore.internal.core.KeptTicket;
 import io.crore.internal.core.Outputs;
+import io.crore.internal.core.Settings;
 import io.crore.internal.shell.Alarm;
+import io.crore.internal.shell.Persistence;
+import io.crore.internal.shell.Processed;
 import io.crore.internal.shell.Serial;
+import io.crore.internal.shell.StoredTicket;
+import io.crore.internal.shell.Vault;
 import io.crore.transport.Transport;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
@@ -53,6 +61,14 @@ public final class Crore implements AutoCloseable {
   private final CountDownLatch closed = new CountDownLatch(1);
   private final CompletableFuture<Void> closing = new CompletableFuture<>();
   private Transport.Connection connection;
+  /** Null without a storage. */
+  private final Vault vault;
+  /** Null unless tickets are stored: R11. */
+  private final StoredTicket storedTicket;
+  /** Null unless publications are stored: U13. */
+  private final Persistence persistence;
+  /** The application has asked for the end, and what it published before is still being stored. */
+  private volatile boolean isClosing;
 
   Crore(CroreBuilder builder) {
     executor = builder.executor();
@@ -60,9 +76,47 @@ public final class Crore implements AutoCloseable {
     tokenSource = builder.tokenSource();
     log = builder.log();
     handlers = new Serial(executor, this::callbackFailed);
-    core = new Core(builder.settings(), new Shell());
+    Settings settings = builder.settings();
+    core = new Core(settings, new Shell());
+    byte[] producerId = settings.producerId;
     stateHandlers.addAll(builder.stateHandlers());
+    vault = builder.storage() == null ? null : new Vault(builder.storage(), this::callbackFailed);
+    storedTicket = builder.storesTickets() ? new StoredTicket(vault, builder.name()) : null;
+    if (storedTicket != null) restore();
     act(() -> core.start(Alarm.now()));
+    persistence = builder.persists() ? persistence(builder, producerId) : null;
+  }
+
+  private void restore() {
+    KeptTicket ticket = null;
+    try {
+      ticket = storedTicket.load();
+    } catch (RuntimeException e) {
+      // Without it everything is subscribed as usual.
+      callbackFailed(e);
+    }
+    if (ticket != null) core.restore(Alarm.now(), System.currentTimeMillis(), ticket);
+  }
+
+  private Persistence persistence(CroreBuilder builder, byte[] id) {
+    Persistence.Host host =
+        new Persistence.Host() {
+          @Override
+          public void producer(byte[] stored) {
+            act(() -> core.producer(stored));
+          }
+
+          @Override
+          public CompletableFuture<Published> send(Publication publication, long timeoutMs) {
+            return call(() -> core.publish(Alarm.now(), publication, true, timeoutMs));
+          }
+
+          @Override
+          public boolean isClosed() {
+            return state().kind() == State.Kind.CLOSED;
+          }
+        };
+    return new Persistence(vault, builder.name(), id, builder.hasProducerId(), host);
   }
 
   /**
@@ -102,12 +156,22 @@ public final class Crore implements AutoCloseable {
    * @param options where it begins, and how it behaves
    * @return the subscription
    * @throws CroreException if the topic is malformed, or subscribed already, or the client is closed
+   * @throws IllegalStateException if the subscription has a name and the storage cannot be read
    */
   public Subscription subscribe(String topic, SubscribeOptions options) {
+    CoreSubscription.Request request = options.request(topic);
+    Processed processed = null;
+    if (options.name() != null) {
+      if (vault == null) throw Errors.invalid("a name of a subscription needs a storage");
+      processed = new Processed(vault, options.name());
+      WireStart start = processed.start(Topics.isFilter(topic));
+      if (start != null) request.start = start;
+    }
     lock.lock();
     try {
-      CoreSubscription it = core.subscribe(Alarm.now(), options.request(topic));
-      Subscription subscription = new Subscription(this, it, lock.newCondition());
+      if (isClosing) throw Errors.closed("the client is closed");
+      CoreSubscription it = core.subscribe(Alarm.now(), request);
+      Subscription subscription = new Subscription(this, it, lock.newCondition(), processed);
       subscriptions.put(it, subscription);
       return subscription;
     } finally {
@@ -159,6 +223,10 @@ public final class Crore implements AutoCloseable {
    */
   public CompletableFuture<Published> publish(String topic, byte[] payload, PublishOptions options) {
     Publication publication = options.publication(topic, payload);
+    if (isClosing) return failed(Errors.closed("the client is closed"));
+    if (persistence != null && options.isOnce() && publication.key == null) {
+      return persistence.publish(publication, options.timeoutMs());
+    }
     return call(() -> core.publish(Alarm.now(), publication, options.isOnce(), options.timeoutMs()));
   }
 
@@ -254,6 +322,11 @@ public final class Crore implements AutoCloseable {
         wasInterrupted = true;
       }
     }
+    try {
+      if (vault != null && !wasInterrupted) vault.await();
+    } catch (InterruptedException e) {
+      wasInterrupted = true;
+    }
     if (wasInterrupted) Thread.currentThread().interrupt();
   }
 
@@ -265,7 +338,10 @@ public final class Crore implements AutoCloseable {
    * @return completes at the end
    */
   public CompletableFuture<Void> closeAsync(long drain, TimeUnit unit) {
-    act(() -> core.close(Alarm.now(), unit.toMillis(drain)));
+    isClosing = true;
+    Runnable close = () -> act(() -> core.close(Alarm.now(), unit.toMillis(drain)));
+    if (persistence == null) close.run();
+    else vault.execute(close);
     return closing.thenApply(it -> it);
   }
 
@@ -355,6 +431,12 @@ public final class Crore implements AutoCloseable {
     return typed;
   }
 
+  private static <T> CompletableFuture<T> failed(CroreException error) {
+    CompletableFuture<T> future = new CompletableFuture<>();
+    future.completeExceptionally(error);
+    return future;
+  }
+
   private void askForToken(long id, TokenReason reason) {
     String token;
     try {
@@ -439,6 +521,17 @@ public final class Crore implements AutoCloseable {
     public void items(CoreSubscription of) {
       Subscription subscription = of.isEnded() ? subscriptions.remove(of) : subscriptions.get(of);
       if (subscription != null) subscription.signal();
+    }
+
+    @Override
+    public void granted(CoreSubscription of) {
+      Subscription subscription = subscriptions.get(of);
+      if (subscription != null) subscription.begin();
+    }
+
+    @Override
+    public void ticket(KeptTicket ticket) {
+      if (storedTicket != null) storedTicket.save(ticket);
     }
 
     @Override

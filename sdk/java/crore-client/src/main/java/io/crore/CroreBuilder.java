@@ -30,6 +30,9 @@ public final class CroreBuilder {
   private Executor executor;
   private Transport transport;
   private Log log;
+  private Storage storage;
+  private boolean persists;
+  private boolean storesTickets;
   private long baseMs = 500;
   private long maxMs = 30_000;
   private long resetAfterMs = 10_000;
@@ -120,6 +123,41 @@ public final class CroreBuilder {
   }
 
   /**
+   * Keeps the positions of subscriptions with a {@link SubscribeOptions#name name} over the end of
+   * the program. Then a client's own {@link #name} tells it apart from others in the same storage.
+   *
+   * @param value the storage, such as {@link FileStorage}
+   * @return this builder
+   */
+  public CroreBuilder storage(Storage value) {
+    storage = value;
+    return this;
+  }
+
+  /**
+   * Stores {@code once} publications before they are sent: the next start of the program sends what
+   * is left, and everything is in the log once. Needs a {@link #storage}, which only one running
+   * client of this name uses. Publications by key are not stored.
+   *
+   * @return this builder
+   */
+  public CroreBuilder persist() {
+    persists = true;
+    return this;
+  }
+
+  /**
+   * Also stores resume tickets, which are secrets: whoever reads the storage can take the session
+   * over. Needs a {@link #storage}.
+   *
+   * @return this builder
+   */
+  public CroreBuilder storeTickets() {
+    storesTickets = true;
+    return this;
+  }
+
+  /**
    * A handler of states that misses none.
    *
    * @param handler the handler
@@ -163,6 +201,7 @@ public final class CroreBuilder {
 
   /** @return a client, which connects in the background */
   public Crore build() {
+    if (storage == null && (persists || storesTickets)) throw Errors.invalid("there is no storage");
     return new Crore(this);
   }
 
@@ -179,6 +218,26 @@ public final class CroreBuilder {
     settings.bufferBytes = bufferBytes;
     settings.random = RANDOM;
     return settings;
+  }
+
+  Storage storage() {
+    return storage;
+  }
+
+  boolean persists() {
+    return persists;
+  }
+
+  boolean storesTickets() {
+    return storesTickets;
+  }
+
+  boolean hasProducerId() {
+    return producerId != null;
+  }
+
+  String name() {
+    return name;
   }
 
   List<Consumer<State>> stateHandlers() {

@@ -22,6 +22,7 @@ public final class SubscribeOptions {
   }
 
   private final WireStart start;
+  private String name;
   private boolean failOnGap;
   private Policy policy;
   private boolean skipsOldest;
@@ -104,6 +105,23 @@ public final class SubscribeOptions {
   public SubscribeOptions skipOldest() {
     skipsOldest = true;
     return this;
+  }
+
+  /**
+   * A name under which the client's {@link Storage} keeps what the reader has processed: a start of
+   * the program begins behind it, in place of the start that these options give. An item is processed
+   * when the reader asks for the next one, or when the listener has returned.
+   *
+   * @param value a name that no other subscription of the storage has
+   * @return these options
+   */
+  public SubscribeOptions name(String value) {
+    name = value;
+    return this;
+  }
+
+  String name() {
+    return name;
   }
 
   CoreSubscription.Request request(String filter) {

@@ -1,6 +1,7 @@
 package io.crore;
 
 import io.crore.internal.core.CoreSubscription;
+import io.crore.internal.shell.Processed;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
 import java.util.concurrent.TimeUnit;
@@ -19,11 +20,16 @@ public final class Subscription implements Iterable<Item>, AutoCloseable {
   private Listener listener;
   private boolean isListening;
   private boolean isEndTold;
+  /** Null without a name. */
+  private final Processed processed;
+  /** What the reader processes now: P14. */
+  private Item delivered;
 
-  Subscription(Crore client, CoreSubscription core, Condition changed) {
+  Subscription(Crore client, CoreSubscription core, Condition changed, Processed processed) {
     this.client = client;
     this.core = core;
     this.changed = changed;
+    this.processed = processed;
   }
 
   /** @return the topic or filter */
@@ -55,8 +61,10 @@ public final class Subscription implements Iterable<Item>, AutoCloseable {
     long left = unit.toNanos(timeout);
     client.lock.lockInterruptibly();
     try {
+      settle();
       for (; ; ) {
         Item item = client.take(core);
+        delivered = item;
         if (item != null) return item;
         if (core.isEnded()) {
           if (core.endError() != null) throw core.endError();
@@ -130,6 +138,17 @@ public final class Subscription implements Iterable<Item>, AutoCloseable {
     client.unsubscribe(core);
   }
 
+  /** R11: the server has granted it: under the lock of the client. */
+  void begin() {
+    if (processed != null) processed.begin(core.places());
+  }
+
+  /** The reader asks for the next item, so it has processed the last one. */
+  private void settle() {
+    if (processed != null && delivered != null) processed.settle(delivered);
+    delivered = null;
+  }
+
   /** There are items, or the end: under the lock of the client. */
   void signal() {
     changed.signalAll();
@@ -149,6 +168,7 @@ public final class Subscription implements Iterable<Item>, AutoCloseable {
       boolean isEnd;
       client.lock.lock();
       try {
+        settle();
         item = client.take(core);
         isEnd = item == null && core.isEnded() && !isEndTold;
         isEndTold |= isEnd;
@@ -159,7 +179,10 @@ public final class Subscription implements Iterable<Item>, AutoCloseable {
       }
       try {
         if (isEnd) listener.ended(core.endError());
-        else listener.item(item);
+        else {
+          listener.item(item);
+          delivered = item;
+        }
       } catch (Throwable e) {
         client.callbackFailed(e);
       }

@@ -7,7 +7,9 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
@@ -20,6 +22,7 @@ public final class Node implements AutoCloseable {
           + "[[log]]\nname = \"kept\"\ndurability = \"disk\"\npartitions_count = 4\nage_max = \"1d\"\n";
 
   private final Path folder;
+  private Path secret;
   private String listen = "127.0.0.1:0";
   private Process process;
 
@@ -33,6 +36,40 @@ public final class Node implements AutoCloseable {
     Node node = new Node(configuration);
     node.start();
     return node;
+  }
+
+  /** A node that wants tokens, which {@link #token} makes. */
+  public static Node guarded() throws Exception {
+    Node node = new Node("");
+    node.secret = node.folder.resolve("secret");
+    say("token", "key", "--algorithm", "HS256", "--out", node.secret.toString());
+    String configuration =
+        "[entitlement]\nmode = \"tokens\"\n[[token_key]]\nalgorithm = \"HS256\"\nsecret_file = \""
+            + node.secret
+            + "\"\n";
+    Files.writeString(node.folder.resolve("crore.toml"), configuration);
+    node.start();
+    return node;
+  }
+
+  /** A token for a subject, with permissions or times as the command line names them. */
+  public String token(String subject, String... flags) throws Exception {
+    List<String> arguments =
+        new ArrayList<>(
+            List.of("token", "gen", "--secret-file", secret.toString(), "--algorithm", "HS256", "--sub", subject));
+    arguments.addAll(List.of(flags));
+    return say(arguments.toArray(new String[0]));
+  }
+
+  private static String say(String... arguments) throws Exception {
+    List<String> command = new ArrayList<>(List.of(Places.program("CRORE_SERVER", "crore")));
+    command.addAll(List.of(arguments));
+    ProcessBuilder builder = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT);
+    builder.environment().keySet().removeIf(name -> name.startsWith("CRORE_"));
+    Process process = builder.start();
+    String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8).trim();
+    if (process.waitFor() != 0) throw new IOException("it has failed: " + List.of(arguments));
+    return said;
   }
 
   /** Starts it again. */

@@ -45,7 +45,7 @@ final class Calls {
 
   private final Outputs outputs;
   private final LongSupplier requests;
-  private final byte[] producerId;
+  private byte[] producerId;
   /** Called, in the order of the calls, and not sent. */
   private final Set<Call> waiting = new LinkedHashSet<>();
   private long waitingBytes;
@@ -101,6 +101,10 @@ final class Calls {
 
   int once() {
     return onceCount;
+  }
+
+  void producer(byte[] id) {
+    producerId = id;
   }
 
   void payloadMax(long bytes) {
@@ -183,7 +187,8 @@ final class Calls {
     if (call.isPage()) {
       return ClientFrames.history(call.request, call.topic, call.isReverse, call.position, call.limit, 0);
     }
-    if (call.isNumbered()) call.publication.sequence = ++lastSequence;
+    // U13: one that was stored has its number.
+    if (call.isNumbered() && call.publication.sequence == 0) call.publication.sequence = ++lastSequence;
     return ClientFrames.publish(call.request, call.publication);
   }
 

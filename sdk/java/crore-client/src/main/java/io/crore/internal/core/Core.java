@@ -112,6 +112,17 @@ public final class Core implements Subscriptions.Link {
     connect(now);
   }
 
+  /** R11: a ticket of an earlier program; {@code clock} is the present time since 1970. */
+  public void restore(long now, long clock, KeptTicket ticket) {
+    tickets.restore(now, clock, ticket);
+    subscriptions.restore(ticket.covers);
+  }
+
+  /** U13: the id of an earlier program. */
+  public void producer(byte[] id) {
+    calls.producer(id);
+  }
+
   /** S1 */
   public CoreSubscription subscribe(long now, CoreSubscription.Request request) {
     refuseIfClosed();
@@ -603,7 +614,10 @@ public final class Core implements Subscriptions.Link {
     renewIfDue();
     Set<Long> missing = tickets.welcomed(now, frame);
     if (missing == null) return;
-    if (frame.resumed < 0) journal.note(now, Level.INFO, "ticket_refused");
+    if (frame.resumed < 0) {
+      journal.note(now, Level.INFO, "ticket_refused");
+      outputs.ticket(null);
+    }
     if (plan == null) subscriptions.askFor(missing);
   }
 
@@ -618,7 +632,9 @@ public final class Core implements Subscriptions.Link {
     plan = frame;
     journal.note(now, Level.INFO, "go_away", "code", frame.code, "return_after_ms", frame.returnAfterMs);
     // G5
-    if (frame.ticket != null) tickets.leaving(now, frame.ticket, subscriptions.active());
+    if (frame.ticket == null) return;
+    tickets.leaving(now, frame.ticket, subscriptions.active());
+    outputs.ticket(tickets.kept(subscriptions::byNumber));
   }
 
   /** RENEWED, TICKET_ISSUED, TOKEN_EXPIRES. */
@@ -635,6 +651,7 @@ public final class Core implements Subscriptions.Link {
       renewIfDue();
     } else if (tickets.issued(now, frame.request, frame.expiresMs, frame.ticket)) {
       journal.note(now, Level.DEBUG, "ticket");
+      outputs.ticket(tickets.kept(subscriptions::byNumber));
     } else unexpected(now, frame);
   }
 

@@ -12,6 +12,7 @@ import io.crore.internal.codec.Place;
 import io.crore.internal.codec.Topics;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -105,6 +106,18 @@ public final class CoreSubscription {
     retryAt = Core.NEVER;
     replaying.clear();
     proof.connectionLost();
+  }
+
+  /** Its cursors, by partition; -1 for a topic. */
+  public Map<Long, Place> places() {
+    if (isFilter) return new TreeMap<>(cursors.places());
+    Place cursor = proof.cursor();
+    return cursor == null ? Collections.emptyMap() : Collections.singletonMap(-1L, cursor);
+  }
+
+  /** R11: what a ticket of an earlier program must have held in its place. */
+  String cover() {
+    return (request.failOnGap ? "fail" : "") + ":" + request.policy + ":" + request.filter;
   }
 
   /** R1, R2: the item of SUBSCRIBE, from the cursor if there is one. */

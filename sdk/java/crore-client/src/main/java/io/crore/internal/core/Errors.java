@@ -28,7 +28,7 @@ public final class Errors {
         CroreException.UNKNOWN, "the answer never came: the request may have been carried out");
   }
 
-  static CroreException queueFull(String message) {
+  public static CroreException queueFull(String message) {
     return new CroreException(CroreException.QUEUE_FULL, message, -1, true, null, -1);
   }
 

@@ -29,6 +29,12 @@ public interface Outputs {
   /** A subscription has items, or has ended. */
   void items(CoreSubscription of);
 
+  /** A subscription was granted; its cursors are known. */
+  default void granted(CoreSubscription of) {}
+
+  /** R11: a new ticket to store; null: the stored one is of no use any more. */
+  default void ticket(KeptTicket ticket) {}
+
   /** The server has refused something that belongs to no call. */
   void refused(CroreException error);
 

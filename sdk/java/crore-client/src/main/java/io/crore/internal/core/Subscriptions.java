@@ -53,6 +53,7 @@ final class Subscriptions {
   private final Map<Long, CoreSubscription> byNumber = new HashMap<>();
   private final Map<String, CoreSubscription> byFilter = new LinkedHashMap<>();
   private final Map<Long, CoreSubscription> byAlias = new HashMap<>();
+  private final Map<String, Long> restored = new HashMap<>();
   /** How many wait for their next SUBSCRIBE: S6. */
   private int retrying;
 
@@ -71,10 +72,22 @@ final class Subscriptions {
     check(request.filter);
     CoreSubscription it = new CoreSubscription(request, itemsMax, bytesMax);
     byFilter.put(it.filter(), it);
-    number(it);
+    // R11: only the cursor that was stored makes a stored ticket as good as SUBSCRIBE.
+    Long kept = it.places().isEmpty() ? null : restored.remove(it.cover());
+    if (kept == null) number(it);
+    else byNumber.put(it.number = kept, it);
     if (link.canAsk()) ask(Collections.singletonList(it));
     tickets.changed(now);
     return it;
+  }
+
+  /** R11: the numbers that subscriptions of an earlier program had. */
+  void restore(Map<Long, String> covers) {
+    covers.forEach(
+        (number, cover) -> {
+          restored.put(cover, number);
+          lastNumber = Math.max(lastNumber, number);
+        });
   }
 
   /** S3, S4 */
@@ -281,6 +294,7 @@ final class Subscriptions {
     journal.note(now, Level.DEBUG, "subscribed", "topic", it.filter());
     if (frame.isFilter) {
       for (Beginning begin : frame.beginnings) it.cursors.subscribed(begin.partition, begin.through, begin.continued);
+      outputs.granted(it);
       if (isBlind) pushGap(now, it, null, null, "reconnected", -1); // P11
     } else topicSubscribed(now, it, frame.alias, frame.beginnings.get(0));
     refill(now, it);
@@ -300,6 +314,7 @@ final class Subscriptions {
       through = new Place(through.epoch, cursor.offset);
     }
     it.proof.subscribed(through, begin.continued);
+    outputs.granted(it);
     if (begin.replaying) return;
     if (it.proof.isGapDue()) it.isCaughtUpDue = true;
     else caughtUp(now, it, begin.through.offset);

@@ -7,6 +7,7 @@ import io.crore.internal.codec.ServerFrame.Welcome;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -26,6 +27,8 @@ final class Tickets {
     final long expiresAt;
     final long renewAt;
     final Set<Long> covers;
+    /** By the server's clock, or -1. */
+    long expiresMs = -1;
 
     Held(byte[] ticket, long expiresAt, long renewAt, Set<Long> covers) {
       this.ticket = ticket;
@@ -138,7 +141,27 @@ final class Tickets {
   boolean issued(long now, long request, long serverExpiresMs, byte[] ticket) {
     if (asked == 0 || asked != request) return false;
     hold(now, ticket, serverExpiresMs - clockMs, askedCovers);
+    if (held != null) held.expiresMs = serverExpiresMs;
     return true;
+  }
+
+  /** R11: the ticket, for a storage; null if there is none, or one of its subscriptions has ended. */
+  KeptTicket kept(LongFunction<CoreSubscription> byNumber) {
+    if (held == null) return null;
+    Map<Long, String> covers = new LinkedHashMap<>();
+    for (long number : held.covers) {
+      CoreSubscription it = byNumber.apply(number);
+      if (it == null) return null;
+      covers.put(number, it.cover());
+    }
+    return new KeptTicket(held.ticket, held.expiresMs, covers);
+  }
+
+  /** R11: a ticket of an earlier program; {@code clock} is the present time since 1970. */
+  void restore(long now, long clock, KeptTicket kept) {
+    long expiresAt = kept.expiresMs < 0 ? Core.NEVER : now + kept.expiresMs - clock;
+    held = new Held(kept.ticket, expiresAt, 0, kept.covers.keySet());
+    held.expiresMs = kept.expiresMs;
   }
 
   /** G5: the ticket of GO_AWAY, which does not say when it expires. */
