@@ -34,6 +34,8 @@ class Node:
     def __init__(self, configuration: str = "") -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="crore-py-"))
         self.configuration = configuration.replace("FOLDER", str(self.folder))
+        self.flags: list[str] = []
+        self.tls_listen = ""
         self._listen = "127.0.0.1:0"
         self._process: subprocess.Popen[str] | None = None
 
@@ -43,7 +45,7 @@ class Node:
         file.write_text(self.configuration, encoding="utf-8")
         flags = ["serve", "--config", str(file), "--listen", self._listen, "--admin-listen", "127.0.0.1:0"]
         process = self._process = subprocess.Popen(
-            [SERVER, *flags],
+            [SERVER, *flags, *self.flags],
             env={**_BARE, "RUNTIME_DIRECTORY": str(self.folder / "run")},
             stdout=subprocess.PIPE,
             text=True,
@@ -55,6 +57,9 @@ class Node:
             address = re.search(r"listening clients http://([^ /]+)", line)
             if address:
                 self._listen = address[1].strip()
+            address = re.search(r"listening clients with TLS https://([^ /]+)", line)
+            if address:
+                self.tls_listen = address[1].strip()
             if re.search(r"(^|\s)ready$", line.strip()):
                 return self
         raise AssertionError(f"the node has ended with {process.wait()}:\n{''.join(lines)}")
@@ -90,6 +95,21 @@ class Node:
     def say(*flags: str) -> str:
         """What a command of the server's program prints."""
         return subprocess.run([SERVER, *flags], env=_BARE, check=True, capture_output=True, text=True).stdout.strip()
+
+
+class Secure(Node):
+    """A node that serves TLS too, with a certificate of its own for localhost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.say("tls", "self-signed", "--out", str(self.folder), "--name", "localhost")
+        self.certificate = str(self.folder / "cert.pem")
+        self.flags = ["--tls-listen", "127.0.0.1:0", "--tls-certificate", self.certificate]
+        self.flags += ["--tls-key", str(self.folder / "key.pem")]
+
+    @property
+    def port(self) -> str:
+        return self.tls_listen.rsplit(":", 1)[1]
 
 
 class Guarded(Node):

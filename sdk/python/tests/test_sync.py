@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import threading
 import unittest
@@ -132,6 +133,133 @@ class BlockingClient(unittest.TestCase):
         self.assertEqual(reasons, ["first", "first"])
         refused = self.connect(token="not.a.token")
         self.assertRaises(crore.Closed, refused.ready, 30)
+
+    def test_p13_messages_raises_in_place_of_a_gap_and_goes_on(self) -> None:
+        self.node(ON_DISK)
+        client = self.connect()
+        first = client.publish("g", "first")
+        client.publish("g", "second")
+        # A position of an epoch that never was: everything before is a gap.
+        position = f"1:{first.position.split(':')[1]}"
+        subscription = client.subscribe("g", crore.since(position))
+        with self.assertRaises(crore.GapError) as caught:
+            next(subscription.messages())
+        self.assertEqual(caught.exception.start, position)
+        client.publish("g", "third")
+        self.assertIn("third", (it.text() for it in subscription.messages()))
+        self.assertEqual((subscription.report().complete, subscription.report().gaps), (False, 1))
+        subscription.close()
+
+        strict = client.subscribe("g", crore.since(position), fail_on_gap=True)
+        with self.assertRaises(crore.Refused) as refused:
+            strict.next(30)
+        self.assertEqual(refused.exception.name, "position_unavailable")
+        self.assertRegex(refused.exception.restart or "", r"^\d+:\d+$")
+
+        counting = client.subscribe("g", crore.since(position))
+        client.publish("g", "fourth")
+        self.assertIn("fourth", (it.text() for it in counting.messages(gaps="report")))
+        self.assertEqual(counting.report().gaps, 1)
+
+    def test_p14_only_what_the_reader_has_asked_past_is_processed(self) -> None:
+        self.node(ON_DISK)
+        for topic in ("a", "w/#"):
+            with self.subTest(topic), tempfile.TemporaryDirectory() as folder:
+                target = topic.replace("#", "x")
+                storage = FileStorage(folder)
+                first = self.connect(storage=storage)
+                reader = first.subscribe(topic, name="reader")
+                first.ready(30)
+                item = reader.next(30)
+                assert item is not None
+                self.assertEqual(item.kind, "caught_up")
+                for number in range(5):
+                    first.publish(target, str(number))
+                self.assertEqual(message(reader).text(), "0")
+                self.assertEqual(message(reader).text(), "1")
+                # The program ends while it processes 1: it was not processed.
+                first.close()
+                second = self.connect(storage=storage)
+                seen: list[str] = []
+                again = second.subscribe(topic, name="reader")
+
+                def callback(item: crore.Item, seen: list[str] = seen) -> None:
+                    if isinstance(item, Message):
+                        seen.append(item.text())
+                        if item.text() == "3":
+                            # The program is interrupted: the callback does not return, so 3 is not processed.
+                            raise KeyboardInterrupt
+
+                self.assertRaises(KeyboardInterrupt, again.each, callback)
+                self.assertEqual(seen, ["1", "2", "3"])
+                second.close()
+                third = self.connect(storage=storage)
+                self.assertEqual(message(third.subscribe(topic, name="reader")).text(), "3")
+                third.close()
+                storage.close()
+
+    def test_t2_t4_t11_a_short_token_is_renewed_in_place_and_stands_nowhere(self) -> None:
+        node = Guarded()
+        self.addCleanup(node.remove)
+        node.start()
+        self.url = node.url
+        renewed: list[str] = []
+        shown: list[str] = []
+        done, has_ticket = threading.Event(), threading.Event()
+
+        def source(reason: str) -> str:
+            renewed.append(reason)
+            return node.token("--sub", "b", "--all", "#", "--expires", "1h" if len(renewed) > 1 else "8s")
+
+        def log(_level: str, event: str, fields: dict[str, Any]) -> None:
+            shown.append(json.dumps([event, fields]))
+            if event == "token_renewed":
+                done.set()
+            if event == "ticket":
+                has_ticket.set()
+
+        client = self.connect(token=source, log=log)
+        subscription = client.subscribe("s")
+        self.assertTrue(done.wait(30))
+        client.publish("s", "x")
+        self.assertEqual(message(subscription).text(), "x")
+        self.assertEqual(renewed, ["first", "expires"])
+        self.assertTrue(subscription.report().complete)
+        self.assertTrue(has_ticket.wait(30))
+
+        # A source that puts its token into an error, and a server's refusal of a bad token.
+        def failing(_reason: str) -> str:
+            raise ValueError("the token eyJhbGciOi is bad")
+
+        broken = self.connect(token=failing, log=log)
+        refused = self.connect(token="eyJhbGciOi.bad.token", log=log)
+        with self.assertRaises(crore.Closed) as caught:
+            refused.ready(30)
+        self.assertFalse(broken.state.state == "live")
+        shown += (repr(it) for it in (client.inspect(), broken.inspect(), refused.inspect(), caught.exception))
+        shown += (repr(it) for it in (client, client.state, subscription, subscription.report()))
+        self.assertNotIn("eyJ", "".join(shown))
+        self.assertNotRegex("".join(shown), "[0-9a-f]{32}|[A-Za-z0-9+/_-]{40}", "no ticket, in no form")
+
+    def test_u15_many_publications_wait_for_room_and_arrive_in_order(self) -> None:
+        self.node()
+        client = self.connect()
+        client.ready(30)
+        futures = [client.publish_later("big", bytes(60_000)) for _ in range(100)]
+        offsets = [int(future.result().position.split(":")[1]) for future in futures]
+        self.assertEqual(offsets, sorted(set(offsets)))
+
+    def test_x6_inspect_is_plain_data(self) -> None:
+        self.node()
+        client = self.connect()
+        subscription = client.subscribe("x")
+        client.publish("x", "1")
+        message(subscription)
+        shown = json.loads(json.dumps(client.inspect()))
+        self.assertEqual(shown["state"], "live")
+        self.assertEqual((shown["subscriptions"][0]["topic"], shown["subscriptions"][0]["messages"]), ("x", 1))
+        self.assertEqual(shown["queue"]["sent"], 0)
+        self.assertIn("connected", [it["event"] for it in shown["events"]])
 
     def test_x3_close_in_every_state_and_from_many_threads(self) -> None:
         self.node()

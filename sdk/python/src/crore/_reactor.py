@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import selectors
 import socket
 import ssl as tls
@@ -21,7 +22,7 @@ _RETRY = (BlockingIOError, InterruptedError, tls.SSLWantReadError, tls.SSLWantWr
 class Owner(Protocol):
     """What the thread calls, without any lock held."""
 
-    def on_events(self, socket: Socket, events: list[Event]) -> None: ...
+    def on_events(self, socket: Socket, events: list[Event], detail: str = "") -> None: ...
     def on_writable(self) -> None: ...
     def on_wake(self) -> float | None: ...
 
@@ -38,13 +39,15 @@ class Socket:
         self._socket: socket.socket | None = None
         self._stage = "dial"
         self._unsent = bytearray()
+        # Why the last address could not be reached.
+        self._detail = ""
         self.abort_at: float | None = None
 
     def dial(self) -> None:
         try:
             found = socket.getaddrinfo(self.link.host, self.link.port, type=socket.SOCK_STREAM)
-        except OSError:
-            self._over([Failed()])
+        except OSError as error:
+            self._over([Failed()], str(error))
             return
         self._addresses = [(family, kind, protocol, address) for family, kind, protocol, _, address in found]
         self._next_address()
@@ -57,13 +60,14 @@ class Socket:
                 self._socket.setblocking(False)
                 self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 code = self._socket.connect_ex(address)  # type: ignore[arg-type]
-            except OSError:
-                code = errno.ECONNREFUSED
+            except OSError as error:
+                code = error.errno or errno.ECONNREFUSED
             if self._socket is not None and code in (0, errno.EINPROGRESS, errno.EWOULDBLOCK):
                 self._reactor.watch(self._socket, selectors.EVENT_WRITE, self)
                 return
+            self._detail = os.strerror(code)
             self._drop()
-        self._over([Failed()])
+        self._over([Failed()], self._detail)
 
     def ready(self, mask: int) -> None:
         """The socket may be read or written."""
@@ -79,12 +83,14 @@ class Socket:
                     self._send()
         except _RETRY:
             pass
-        except OSError:
-            self._ended()
+        except OSError as error:
+            self._ended(str(error))
 
     def _connected(self) -> None:
         assert self._socket is not None
-        if self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._detail = os.strerror(code)
             self._drop()
             self._next_address()
             return
@@ -133,16 +139,16 @@ class Socket:
             data = self._socket.recv(_CHUNK)
         self._ended()
 
-    def _ended(self) -> None:
-        self._over(self.link.eof() if self._stage == "open" else [Failed()])
+    def _ended(self, detail: str = "") -> None:
+        self._over(self.link.eof() if self._stage == "open" else [Failed()], detail)
 
-    def _over(self, events: list[Event]) -> None:
+    def _over(self, events: list[Event], detail: str) -> None:
         self._drop()
-        self._tell(events)
+        self._tell(events, detail)
 
-    def _tell(self, events: list[Event]) -> None:
+    def _tell(self, events: list[Event], detail: str = "") -> None:
         if self.is_mine and events:
-            self._reactor.owner.on_events(self, events)
+            self._reactor.owner.on_events(self, events, detail)
 
     @property
     def is_paused(self) -> bool:
@@ -158,8 +164,8 @@ class Socket:
                 self._send()
             except _RETRY:
                 pass
-            except OSError:
-                self._ended()
+            except OSError as error:
+                self._ended(str(error))
 
     def _send(self) -> None:
         assert self._socket is not None

@@ -40,7 +40,20 @@ from ._codec.server import HistoryPage
 from ._codec.topics import is_wild
 from ._core.calls import Call, Publication
 from ._core.core import closed_by
-from ._core.outputs import AskToken, Changed, Close, Connect, Log, Output, Ready, Send, Settle, TokenReason, Told
+from ._core.outputs import (
+    AskToken,
+    Changed,
+    Close,
+    Connect,
+    Level,
+    Log,
+    Output,
+    Ready,
+    Send,
+    Settle,
+    TokenReason,
+    Told,
+)
 from ._core.subscription import CoreSubscription, SubscribeOptions
 from ._link import LINGER_S, Ended, Event, Failed, Opened
 from ._reactor import Reactor, Socket
@@ -410,11 +423,13 @@ class Client:
         with self._lock:
             self._core.drained(self._now())
 
-    def on_events(self, socket: Socket, events: list[Event]) -> None:
+    def on_events(self, socket: Socket, events: list[Event], detail: str = "") -> None:
         """
         Takes what a connection says, in parts: readers take theirs in between, so that a large read does not fill the
         buffer of a reader that keeps up.
         """
+        if detail:
+            self._say("debug", "lost", {"detail": detail})
         for begin in range(0, len(events), self._slice):
             if socket is not self._socket:
                 return
@@ -517,10 +532,13 @@ class Client:
                 for error_listener in list(self._error_listeners):
                     self._call_back(error_listener, refusal)
             case Log(level, event, fields):
-                if self._log is None:
-                    say(level, event, fields)
-                else:
-                    self._call_back(self._log, level, event, fields)
+                self._say(level, event, fields)
+
+    def _say(self, level: Level, event: str, fields: dict[str, Any]) -> None:
+        if self._log is None:
+            say(level, event, fields)
+        else:
+            self._call_back(self._log, level, event, fields)
 
     def _tls_context(self) -> tls.SSLContext:
         if self._tls is None:

@@ -116,6 +116,7 @@ class Tickets:
     def hold(self, now: float, ticket: bytes, expires_at: float, active: Sequence[CoreSubscription]) -> None:
         self.asked = None
         if len(ticket) > TICKET_BYTES_MAX:
+            self._not_before = now + RETRY_DELAY_MS
             return
         renew_at = 0 if expires_at == inf else now + max(0, expires_at - now) / 2
         covers = frozenset(it.number for it in active if it.is_granted)

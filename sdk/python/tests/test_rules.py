@@ -1,0 +1,160 @@
+"""Rules that no scenario can show: the core in virtual time, with a clock that jumps."""
+
+from __future__ import annotations
+
+import unittest
+
+from crore._codec.client import varint
+from crore._core.core import Core, Settings
+from crore._core.outputs import AskToken, Close, Connect, Output, Send
+from crore._core.subscription import SubscribeOptions
+from crore.starts import since_each
+
+HELLO, SUBSCRIBE, PING, TICKET = 0x01, 0x02, 0x07, 0x0A
+SILENCE_MS = 310_000
+
+
+def welcome(interval_s: int = 300, ticket_lifetime_s: int | None = None, resumed: int | None = None) -> bytes:
+    options = [(12, resumed), (14, ticket_lifetime_s)]
+    given = [(key, varint(value)) for key, value in options if value is not None]
+    block = varint(len(given)) + b"".join(varint(key) + varint(len(value)) + value for key, value in given)
+    fixed = bytes(8) + varint(interval_s) + varint(1_000_000) + varint(2**20) + varint(2**20) + varint(1024)
+    return bytes((0x81, 0x80 if given else 0, 1)) + fixed + (block if given else b"")
+
+
+def subscribed(number: int, alias: int, offset: int = 0) -> bytes:
+    return b"\x82\x00" + varint(number) + varint(alias) + varint(7) + varint(offset)
+
+
+def subscribed_filter(number: int, partitions: int) -> bytes:
+    """A grant of a filter in so many partitions, that continues."""
+    begins = b"".join(b"\x04" + varint(it) + varint(7) + varint(5) for it in range(partitions))
+    return b"\x82\x01" + varint(number) + varint(partitions) + begins
+
+
+def ticket_issued(request: int, ticket: bytes) -> bytes:
+    return b"\x8e\x00" + varint(request) + varint(10**12) + varint(len(ticket)) + ticket
+
+
+class Rules(unittest.TestCase):
+    def setUp(self) -> None:
+        self.core = Core(Settings(urls=["ws://x/crore"], random=lambda: 0.0, producer_id=b"p"))
+        self.now = 0.0
+
+    def outputs(self) -> list[Output]:
+        outputs, self.core.outputs = self.core.outputs, []
+        self.core.drained(self.now)
+        return outputs
+
+    def sent(self) -> list[bytes]:
+        return [it.data for it in self.outputs() if isinstance(it, Send)]
+
+    def kinds(self) -> list[int]:
+        return [data[0] for data in self.sent()]
+
+    def receive(self, *frames: bytes) -> None:
+        for frame in frames:
+            self.core.received(self.now, frame)
+
+    def wait(self, ms: float) -> None:
+        self.now += ms
+        self.core.tick(self.now)
+
+    def cut(self) -> None:
+        """The connection ends, and the next one opens."""
+        self.core.closed(self.now, 1006)
+        assert self.core.wake_at is not None
+        self.wait(self.core.wake_at - self.now)
+        self.assertTrue(any(isinstance(it, Connect) for it in self.outputs()))
+        self.core.opened(self.now)
+
+    def test_l5_a_timer_that_slept_sends_ping_and_grants_a_whole_deadline(self) -> None:
+        self.core.start(self.now)
+        self.core.opened(self.now)
+        self.receive(welcome())
+        self.outputs()
+        # The machine slept for a day, with nothing on its way.
+        self.wait(86_400_000)
+        self.assertEqual(self.kinds(), [PING])
+        self.wait(SILENCE_MS - 1)
+        self.assertEqual(self.outputs(), [])
+        # It sleeps again while it waits for the answer, which is in the socket's buffer.
+        self.wait(86_400_000)
+        self.assertEqual(self.kinds(), [PING])
+        self.wait(SILENCE_MS - 1)
+        self.assertEqual(self.outputs(), [])
+        self.receive(b"\x08\x00\x07")
+        # A timer in time gives up: L2.
+        self.wait(SILENCE_MS)
+        self.assertEqual(self.kinds(), [PING])
+        self.wait(SILENCE_MS)
+        self.assertIn(Close(1006), self.outputs())
+        self.assertEqual(self.core.state.reason, "idle")
+
+    def with_ticket(self, ticket: bytes, partitions: int = 1) -> None:
+        """A client that has subscribed, and has been given a ticket."""
+        places = since_each(dict.fromkeys(range(partitions), "7:5"))
+        self.core.start(self.now)
+        self.core.subscribe(self.now, "a/#", SubscribeOptions(places))
+        self.core.opened(self.now)
+        self.receive(welcome(ticket_lifetime_s=3600), subscribed_filter(1, partitions))
+        self.outputs()
+        self.wait(1_000)
+        asked = self.sent()
+        self.assertEqual([data[0] for data in asked], [TICKET])
+        self.receive(ticket_issued(asked[0][2], ticket))
+
+    def test_r10_a_ticket_is_used_up_to_250_cursors(self) -> None:
+        self.with_ticket(b"the ticket", partitions=250)
+        self.cut()
+        (hello,) = self.sent()
+        self.assertEqual(hello[0], HELLO)
+        self.assertIn(b"the ticket", hello)
+        self.assertLess(len(hello), 32 * 1024)
+
+    def test_r10_above_250_cursors_it_subscribes_without_the_ticket(self) -> None:
+        self.with_ticket(b"the ticket", partitions=251)
+        self.cut()
+        hello, subscribe = self.sent()
+        self.assertEqual((hello[0], subscribe[0]), (HELLO, SUBSCRIBE))
+        self.assertNotIn(b"the ticket", hello)
+
+    def test_r10_above_16_kib_it_subscribes_without_the_ticket_and_does_not_ask_at_once(self) -> None:
+        self.with_ticket(b"t" * (16 * 1024 + 1))
+        for _ in range(5):
+            self.wait(1_000)
+        self.assertEqual(self.kinds(), [])
+        self.cut()
+        hello, subscribe = self.sent()
+        self.assertEqual((hello[0], subscribe[0]), (HELLO, SUBSCRIBE))
+        self.assertNotIn(b"ttt", hello)
+
+    def test_t9_a_source_has_10_s_and_its_late_result_is_dropped(self) -> None:
+        core = Core(Settings(urls=["ws://x/crore"], random=lambda: 0.5, producer_id=b"p", has_token_source=True))
+        self.core = core
+        core.start(self.now)
+        (first,) = (it.id for it in self.outputs() if isinstance(it, AskToken))
+        self.wait(9_999)
+        self.assertEqual(self.outputs(), [])
+        self.wait(1)
+        self.assertEqual(core.state.reason, "token")
+        core.token(self.now, first, "too late")
+        self.assertFalse(any(isinstance(it, Connect) for it in self.outputs()))
+        self.wait(250)
+        (second,) = (it.id for it in self.outputs() if isinstance(it, AskToken))
+        core.token(self.now, second, "in time")
+        self.assertTrue(any(isinstance(it, Connect) for it in self.outputs()))
+        core.opened(self.now)
+        self.assertIn(b"in time", self.sent()[0])
+        # The result of a call that an expiring token caused is dropped with its connection.
+        self.receive(welcome(), b"\x8f\x00" + varint(1_060_000))
+        (third,) = (it.id for it in self.outputs() if isinstance(it, AskToken))
+        self.cut()
+        self.assertIn(b"in time", self.sent()[0])
+        core.token(self.now, third, "of another connection")
+        self.receive(welcome())
+        self.assertEqual(self.kinds(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
