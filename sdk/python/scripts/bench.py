@@ -32,6 +32,8 @@ import crore  # noqa: E402
 import crore.sync  # noqa: E402
 from replay import Replay  # noqa: E402
 
+#: What the server answers; it reads no further.
+HELLO, SUBSCRIBE = b"\x01", b"\x02"
 #: WELCOME and SUBSCRIBED come before the messages.
 HEAD = 2
 SUBPROTOCOLS = [websockets.Subprotocol("crore.v1")]
@@ -41,7 +43,8 @@ async def bare_aio(url: str, messages: int) -> float:
     begin = time.perf_counter()
     left = messages + HEAD
     async with websockets.asyncio.client.connect(url, subprotocols=SUBPROTOCOLS, compression=None) as peer:
-        await peer.send(b"\x01")
+        await peer.send(HELLO)
+        await peer.send(SUBSCRIBE)
         async for _ in peer:
             left -= 1
             if left == 0:
@@ -69,7 +72,8 @@ def bare_sync(url: str, messages: int) -> float:
     begin = time.perf_counter()
     left = messages + HEAD
     with websockets.sync.client.connect(url, subprotocols=SUBPROTOCOLS, compression=None) as peer:
-        peer.send(b"\x01")
+        peer.send(HELLO)
+        peer.send(SUBSCRIBE)
         for _ in peer:
             left -= 1
             if left == 0:

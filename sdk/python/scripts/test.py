@@ -1,4 +1,7 @@
-"""Runs every test of the SDK, or those whose name contains an argument; the last line has the counts."""
+"""
+Runs every test of the SDK, or those whose name contains an argument; the last line has the counts. With `--all` the
+cycles of the leak tests are 10,000.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,11 @@ def main() -> None:
     sys.dont_write_bytecode = True
     logging.getLogger("crore").setLevel(logging.CRITICAL + 1)
     loader = unittest.TestLoader()
-    loader.testNamePatterns = [f"*{it}*" for it in sys.argv[1:]] or None
+    names = sys.argv[1:]
+    if "--all" in names:
+        names.remove("--all")
+        os.environ["CYCLES"] = "10000"
+    loader.testNamePatterns = [f"*{it}*" for it in names] or None
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(loader.discover(folders[1]))
     failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses) + len(result.skipped)
     print(f"{result.testsRun - failed} passed, {failed} failed", flush=True)

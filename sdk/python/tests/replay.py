@@ -1,6 +1,6 @@
 """
-A server that replays: it answers each handshake, and the first frame with a stream of frames made before. It knows one
-subscription, the client's first, and waits for nobody. A program of its own, so that its work is not measured:
+A server that replays: it answers HELLO, and SUBSCRIBE with a stream of frames made before. It knows one subscription,
+the client's first, and waits for nobody. A program of its own, so that its work is not measured:
 
     python tests/replay.py [--messages 0] [--bytes 100]
 
@@ -22,10 +22,11 @@ from types import TracebackType
 
 from crore._codec.client import varint
 
-_WELCOME = bytes.fromhex("81000108070605040302010080a8ee959b34808840808040") + varint(1024)
+WELCOME = bytes.fromhex("81000108070605040302010080a8ee959b34808840808040") + varint(1024)
 #: Subscription 1 has the alias 5; the log of epoch 7 begins.
-_SUBSCRIBED = bytes.fromhex("820001050700")
+SUBSCRIBED = bytes.fromhex("820001050700")
 _ALIAS = 5
+_HELLO, _SUBSCRIBE = 0x01, 0x02
 _BINARY = 0x82
 _CLOSED = bytes.fromhex("880203e8")
 _KEY = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -37,24 +38,24 @@ def _framed(data: bytes) -> bytes:
 
 
 def stream(messages: int, size: int) -> bytes:
-    """WELCOME, SUBSCRIBED, and messages with payloads of `size` bytes, each in a WebSocket frame."""
+    """SUBSCRIBED, and messages with payloads of `size` bytes, each in a WebSocket frame."""
     payload = bytes(size)
     prefix = b"\x84\x00" + varint(_ALIAS)
-    parts = [_framed(_WELCOME), _framed(_SUBSCRIBED)]
+    parts = [_framed(SUBSCRIBED)]
     parts += (_framed(prefix + varint(offset) + b"\x01" + payload) for offset in range(1, messages + 1))
     return b"".join(parts)
 
 
-def _next_opcode(reader: BufferedReader) -> int:
-    """The kind of the client's next frame; 8 at the end too."""
+def _next_type(reader: BufferedReader) -> int:
+    """The type of the client's next frame; 0 for WebSocket's own frames, and at the end."""
     head = reader.read(2)
     if len(head) < 2:
-        return 8
+        return 0
     size = head[1] & 127
     if size > 125:
         size = int.from_bytes(reader.read(2 if size == 126 else 8), "big")
-    reader.read(4 + size)
-    return head[0] & 15
+    masked = reader.read(4 + size)
+    return masked[0] ^ masked[4] if head[0] == _BINARY else 0
 
 
 def _converse(peer: socket.socket, data: bytes) -> None:
@@ -69,10 +70,11 @@ def _converse(peer: socket.socket, data: bytes) -> None:
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             b"Sec-WebSocket-Protocol: crore.v1\r\nSec-WebSocket-Accept: " + accept.encode() + b"\r\n\r\n"
         )
-        if _next_opcode(reader) != 8:
-            peer.sendall(data)
-            while _next_opcode(reader) != 8:
-                pass
+        while kind := _next_type(reader):
+            if kind == _HELLO:
+                peer.sendall(_framed(WELCOME))
+            elif kind == _SUBSCRIBE:
+                peer.sendall(data)
         peer.sendall(_CLOSED)
 
 

@@ -8,7 +8,8 @@ import sys
 import unittest
 from pathlib import Path
 
-BENCH = Path(__file__).resolve().parents[1] / "scripts" / "bench.py"
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+BENCH, MEMORY = SCRIPTS / "bench.py", SCRIPTS / "memory.py"
 
 
 class Benchmark(unittest.TestCase):
@@ -22,6 +23,21 @@ class Benchmark(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(len(re.findall(r"messages/s of 100 bytes", done.stdout)), 4)
         self.assertEqual(re.findall(r"(\w+): \d+% of the bare loop", done.stdout), ["asyncio", "sync"])
+
+
+class Memory(unittest.TestCase):
+    def test_an_idle_client_and_a_message_occupy_little(self) -> None:
+        command = [sys.executable, str(MEMORY), "--clients", "100", "--messages", "2000"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        traced = dict(re.findall(r"^(.*?) +traced KiB: .*all (.*)$", done.stdout, re.M))
+        self.assertEqual(set(traced), {"crore, asyncio", "crore, sync", "websockets, asyncio"})
+        for kind in ("crore, asyncio", "crore, sync"):
+            self.assertLess(float(traced[kind]), 30, done.stdout)
+        # The message, its payload, and two offsets.
+        blocks = re.search(r"a message: ([0-9.]+) blocks", done.stdout)
+        assert blocks is not None, done.stdout
+        self.assertLess(float(blocks[1]), 4.5)
 
 
 if __name__ == "__main__":

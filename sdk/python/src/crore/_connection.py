@@ -35,6 +35,7 @@ class Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self.gone: asyncio.Future[None] = loop.create_future()
         self._dialing: asyncio.Task[None] | None = loop.create_task(self._dial(client))
+        self._dialing.add_done_callback(self._dialed)
         self._abort: asyncio.TimerHandle | None = None
 
     async def _dial(self, client: ConnectionOwner) -> None:
@@ -45,9 +46,11 @@ class Connection(asyncio.Protocol):
             await loop.create_connection(lambda: self, link.host, link.port, ssl=context)
         except (OSError, ValueError) as error:
             self._tell([Failed()], str(error))
+
+    def _dialed(self, _: asyncio.Task[None]) -> None:
+        self._dialing = None
+        if self.transport is None:
             self._set_gone()
-        finally:
-            self._dialing = None
 
     def _set_gone(self) -> None:
         if not self.gone.done():
@@ -124,7 +127,6 @@ class Connection(asyncio.Protocol):
         if self.transport is None:
             if self._dialing is not None:
                 self._dialing.cancel()
-            self._set_gone()
             return
         if code == 1006:
             self.transport.abort()
