@@ -154,34 +154,6 @@ func median(of []float64) float64 {
 	return of[len(of)/2]
 }
 
-// The core alone: a frame in, an item out.
-func BenchmarkCore(b *testing.B) {
-	core := newCore(coreSettings{
-		urls: []string{"ws://x/"}, bufferItems: 1 << 30, bufferBytes: 1 << 40, random: func() float64 { return 0 },
-	})
-	core.start(0)
-	it, err := core.subscribe(0, "t", subscriptionOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	core.opened(0)
-	core.received(0, append([]byte{0x81, 0, 1}, make([]byte, 13)...), false)
-	core.received(0, []byte{0x82, 0, 1, 5, 7, 0}, false)
-	items := core.take(0, it, 10, nil)
-	frame := append(make([]byte, 0, 128), wire.TypeMessage, 0, 5)
-	payload := make([]byte, 100)
-	b.ReportAllocs()
-	b.ResetTimer()
-	for offset := 1; offset <= b.N; offset++ {
-		data := append(binary.AppendUvarint(frame, uint64(offset)), 1)
-		core.received(0, append(data, payload...), false)
-		if items = core.take(0, it, 1, items[:0]); len(items) != 1 {
-			b.Fatal(items)
-		}
-		core.outputs = core.outputs[:0]
-	}
-}
-
 // TestNothingLeaks: connecting, subscribing and closing leave no goroutine, timer or memory behind.
 func TestNothingLeaks(t *testing.T) {
 	cycles := 10_000

@@ -29,8 +29,13 @@ func main() {
 	fuzz := []string{"go", "test", "-run", "none", "-fuzztime", "8s", "-fuzzminimizetime", "1x", "-fuzz"}
 	all.command("fuzzing of the decoder", append(fuzz, "FuzzDecode", "./internal/wire")...)
 	all.command("fuzzing of the core", append(fuzz, "FuzzCore", ".")...)
-	all.command("benchmark", "go", "test", "-run", "none", "-bench", "Receive", "-benchtime", "11x", ".")
-	all.command("benchmark of the core", "go", "test", "-run", "none", "-bench", "Core", "-benchtime", "200000x", ".")
+	bench := func(name, run, count string) {
+		all.command(name, "go", "test", "-run", "none", "-bench", run, "-benchtime", count, ".")
+	}
+	bench("benchmark of receiving beside a bare loop", "Receive", "11x")
+	bench("benchmark of the core", "Core", "1000000x")
+	bench("benchmark of publishing", "Publish", "3x")
+	bench("memory of idle clients", "Idle", "1x")
 	fmt.Printf("%d passed, %d failed\n", all.passed, all.failed)
 	if all.failed > 0 {
 		os.Exit(1)
