@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 mod layers;
 mod manifests;
 mod ratchet;
+mod sdk_rules;
 mod sources;
 
 pub use ratchet::store;
@@ -47,6 +48,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "fuzz targets", find: sources::fuzz_targets },
     Rule { name: "machine paths", find: sources::machine_paths },
     Rule { name: "whitespace", find: sources::whitespace },
+    Rule { name: "rules of client libraries", find: sdk_rules::tests },
     Rule { name: "ratchet", find: ratchet::check },
 ];
 
