@@ -13,6 +13,7 @@ pub mod answers;
 pub mod bench;
 pub mod curl;
 pub mod event_stream;
+pub mod fleet;
 pub mod hanging_disk;
 pub mod hoarders;
 pub mod key_set;
