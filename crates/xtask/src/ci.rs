@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 
 use crate::machine;
 use crate::package;
+use crate::sdk_fleet;
 use crate::sdk_go;
 use crate::sdk_java;
 use crate::sdk_js;
@@ -63,6 +64,7 @@ const STEPS: &[Step] = &[
     step("sdk-js", "the TypeScript SDK: scenarios, a node, runtimes, package", sdk_js::check),
     step("sdk-python", "the Python SDK: scenarios, a node, types, package", sdk_python::check),
     step("sdk-go", "the Go SDK: scenarios, a node, races, leaks, package", sdk_go::check),
+    step("sdk-fleet", "clients of every SDK under each fault: nothing is lost", sdk_fleet::check),
     step("crash", "the binary is killed under load: nothing acknowledged is lost", steps::crash),
     step("units", "systemd accepts the units, and rates their exposure", package::check_units),
     slow(
@@ -77,6 +79,7 @@ const STEPS: &[Step] = &[
     ),
     slow("sweep", "simulation of whole nodes, many seeds", steps::sweep),
     slow("crashes", "the step `crash` with many kills", steps::crashes),
+    slow("sdk-fleet-long", "the step `sdk-fleet` with 100 clients of each", sdk_fleet::check_long),
     slow("conformance", "WebSocket conformance, all cases of compression too", steps::conformance),
     slow("abuse", "hostile and broken clients against the binary", steps::abuse),
     slow("openapi-long", "the step `openapi` with many examples", steps::openapi_long),

@@ -22,16 +22,22 @@ const GO_SHA256: &str = "7bf9a01c191c452bf1fa9266a547abe0e437ff46d16adc9ec55fcc4
 pub fn check(workspace: &Workspace) -> Result<Tally> {
     shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
     shell::run(&mut workspace.cargo(&["build", "--locked", "-p", "script"]))?;
-    let programs = go(workspace)?.join("bin");
-    let mut tests = Command::new(programs.join("go"));
-    tests.env("PATH", shell::path_with(&programs)?);
-    tests.args(["run", "./internal/check"]).current_dir(workspace.root.join("sdk/go"));
-    tests.env("GOTOOLCHAIN", "local");
-    tests.env("GOFLAGS", "-buildvcs=false -modcacherw");
-    tests.env("GOMODCACHE", workspace.foreign().join("sdk-go"));
+    let mut tests = command(workspace, &["run", "./internal/check"])?;
     tests.env("CRORE_SERVER", workspace.target.join("release/crore"));
     tests.env("CRORE_SCRIPT", workspace.target.join("debug/crore-script"));
     shell::run_tests(&mut tests)
+}
+
+/// A command of Go in the folder of the SDK.
+pub fn command(workspace: &Workspace, arguments: &[&str]) -> Result<Command> {
+    let programs = go(workspace)?.join("bin");
+    let mut command = Command::new(programs.join("go"));
+    command.env("PATH", shell::path_with(&programs)?);
+    command.args(arguments).current_dir(workspace.root.join("sdk/go"));
+    command.env("GOTOOLCHAIN", "local");
+    command.env("GOFLAGS", "-buildvcs=false -modcacherw");
+    command.env("GOMODCACHE", workspace.foreign().join("sdk-go"));
+    Ok(command)
 }
 
 /// Installs Go once; returns its folder.

@@ -20,18 +20,24 @@ const NODE: &str = "node-22/bin";
 pub fn check(workspace: &Workspace) -> Result<Tally> {
     shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
     shell::run(&mut workspace.cargo(&["build", "--locked", "-p", "script"]))?;
+    let mut tests = node(workspace, "scripts/test.mjs")?;
+    tests.env("CRORE_SPEC", workspace.root.join("spec"));
+    tests.env("CRORE_SERVER", workspace.target.join("release/crore"));
+    tests.env("CRORE_SCRIPT", workspace.target.join("debug/crore-script"));
+    shell::run_tests(&mut tests)
+}
+
+/// Node with a script, in the folder of the SDK with all packages.
+pub fn node(workspace: &Workspace, script: &str) -> Result<Command> {
     let folder = workspace.root.join(SDK);
     let packages = installed(workspace, "sdk-js", &folder)?;
     let runtimes = installed(workspace, "sdk-js-runtimes", &folder.join("test/runtimes"))?;
     link(&packages, &folder.join("node_modules"))?;
     let node = runtimes.join(NODE);
-    let mut tests = Command::new(node.join("node"));
-    tests.arg("scripts/test.mjs").current_dir(&folder).env("PATH", shell::path_with(&node)?);
-    tests.env("CRORE_SPEC", workspace.root.join("spec"));
-    tests.env("CRORE_RUNTIMES", &runtimes);
-    tests.env("CRORE_SERVER", workspace.target.join("release/crore"));
-    tests.env("CRORE_SCRIPT", workspace.target.join("debug/crore-script"));
-    shell::run_tests(&mut tests)
+    let mut command = Command::new(node.join("node"));
+    command.arg(script).current_dir(&folder).env("PATH", shell::path_with(&node)?);
+    command.env("CRORE_RUNTIMES", &runtimes);
+    Ok(command)
 }
 
 /// Installs the packages of a lock file once; returns their `node_modules`.

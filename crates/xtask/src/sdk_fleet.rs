@@ -1,0 +1,44 @@
+//! Clients of every SDK against one node under faults (`tests/src/fleet/README.md`): builds the
+//! drivers and runs the harness.
+
+use anyhow::Result;
+
+use crate::shell::{self, Workspace};
+use crate::tally::Tally;
+use crate::{sdk_go, sdk_js, sdk_python};
+
+/// Few clients, and each fault once.
+pub fn check(workspace: &Workspace) -> Result<Tally> {
+    run(workspace, &["--clients", "20", "--seeds", "2"])
+}
+
+/// Many clients, several orders of the faults, and each fault twice.
+pub fn check_long(workspace: &Workspace) -> Result<Tally> {
+    run(workspace, &["--clients", "100", "--seeds", "1,2,3", "--rounds", "14"])
+}
+
+fn run(workspace: &Workspace, arguments: &[&str]) -> Result<Tally> {
+    shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
+    let drivers = [go(workspace)?, javascript(workspace)?, python(workspace)?];
+    let mut run = workspace.cargo(&["run", "--locked", "-p", "end-to-end", "--bin", "sdk_fleet"]);
+    shell::run_tests(run.arg("--").args(arguments).args(drivers))
+}
+
+fn go(workspace: &Workspace) -> Result<String> {
+    let driver = workspace.target.join("fleet/go").to_string_lossy().into_owned();
+    shell::run(&mut sdk_go::command(workspace, &["build", "-o", &driver, "./internal/fleet"])?)?;
+    Ok(format!("go={driver}"))
+}
+
+fn javascript(workspace: &Workspace) -> Result<String> {
+    shell::run(&mut sdk_js::node(workspace, "scripts/build.mjs")?)?;
+    let node = sdk_js::node(workspace, "")?.get_program().to_string_lossy().into_owned();
+    let script = workspace.root.join("sdk/js/test/fleet.mjs");
+    Ok(format!("js={node} {}", script.display()))
+}
+
+fn python(workspace: &Workspace) -> Result<String> {
+    let python = sdk_python::python(workspace)?;
+    let script = workspace.root.join("sdk/python/tests/fleet.py");
+    Ok(format!("python={} {}", python.display(), script.display()))
+}
