@@ -14,9 +14,16 @@ pub struct Heap {
 /// The state of the heap; none if the allocator does not report it. Examines each free piece.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn state() -> Option<Heap> {
-    // SAFETY: the function takes no arguments, only reads the allocator's own state under its own
-    // locks, and returns plain numbers.
-    let info = unsafe { libc::mallinfo2() };
+    // glibc has the function since 2.33. A program that links it would not start with an older one.
+    // SAFETY: the name is a string of C, and the search has no other precondition.
+    let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mallinfo2".as_ptr()) };
+    if function.is_null() {
+        return None;
+    }
+    // SAFETY: the function of this name in glibc has this type. It only reads the allocator's own
+    // state under its own locks, and returns plain numbers.
+    let mallinfo2: extern "C" fn() -> libc::mallinfo2 = unsafe { std::mem::transmute(function) };
+    let info = mallinfo2();
     Some(Heap {
         used_bytes: info.uordblks as u64,
         mapped_bytes: info.hblkhd as u64,
