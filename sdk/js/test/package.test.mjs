@@ -65,7 +65,7 @@ test("crore/react without the rest is below one kilobyte", async () => {
 });
 
 test("only what belongs in it is packed", () => {
-  for (const path of app.files) assert.match(path, /^(dist\/|README\.md|CHANGELOG\.md|LICENSE|package\.json)/);
+  for (const path of app.files) assert.match(path, /^(bin\/crore\.mjs$|dist\/|README\.md|CHANGELOG\.md|LICENSE|package\.json)/);
   const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   assert.ok(!scripts.install && !scripts.postinstall && !scripts.prepare);
 });
