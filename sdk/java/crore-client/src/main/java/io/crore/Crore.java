@@ -19,6 +19,7 @@ import io.crore.internal.shell.StoredTicket;
 import io.crore.internal.shell.Vault;
 import io.crore.transport.Transport;
 import java.nio.charset.StandardCharsets;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
@@ -370,7 +371,7 @@ public final class Crore implements AutoCloseable {
   /** X5 */
   void callbackFailed(Throwable error) {
     try {
-      log.event(Level.ERROR, "callback_failed", Map.of("error", String.valueOf(error)));
+      log.event(Level.ERROR, "callback_failed", Collections.singletonMap("error", String.valueOf(error)));
     } catch (RuntimeException e) {
       // The log itself has failed.
     }

@@ -101,7 +101,7 @@ public final class CroreBuilder {
   }
 
   /**
-   * What opens WebSockets. Otherwise this is {@link JdkTransport}.
+   * What opens WebSockets. Otherwise this is {@link JdkTransport}, which Android does not have.
    *
    * @param value the transport
    * @return this builder
@@ -253,7 +253,12 @@ public final class CroreBuilder {
   }
 
   Transport transport() {
-    return transport == null ? new JdkTransport() : transport;
+    if (transport != null) return transport;
+    try {
+      return new JdkTransport();
+    } catch (LinkageError e) {
+      throw Errors.invalid("this platform has no java.net.http: give the builder a transport, such as OkHttpTransport");
+    }
   }
 
   Log log() {

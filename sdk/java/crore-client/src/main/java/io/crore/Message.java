@@ -1,5 +1,6 @@
 package io.crore;
 
+import io.crore.internal.codec.Place;
 import java.io.ByteArrayInputStream;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
@@ -74,7 +75,7 @@ public final class Message implements Item {
 
   /** @return {@code epoch:offset}; a subscription or a page of history may begin behind it */
   public String position() {
-    return Long.toUnsignedString(epoch) + ":" + Long.toUnsignedString(offset);
+    return Place.text(epoch) + ":" + Place.text(offset);
   }
 
   /** @return the epoch of the topic's log, unsigned */

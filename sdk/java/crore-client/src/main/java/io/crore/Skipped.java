@@ -1,5 +1,7 @@
 package io.crore;
 
+import io.crore.internal.codec.Place;
+
 /** Messages that were left out on purpose: after {@link #from()}, up to {@link #through()}. */
 public final class Skipped implements Item {
   private final long from;
@@ -54,6 +56,6 @@ public final class Skipped implements Item {
 
   @Override
   public String toString() {
-    return "Skipped[" + Long.toUnsignedString(from) + " to " + Long.toUnsignedString(through) + ": " + reason + "]";
+    return "Skipped[" + Place.text(from) + " to " + Place.text(through) + ": " + reason + "]";
   }
 }

@@ -1,5 +1,6 @@
 package io.crore.transport;
 
+import io.crore.internal.shell.JdkOnly;
 import java.net.http.WebSocket;
 import java.nio.ByteBuffer;
 import java.util.concurrent.CompletableFuture;
@@ -12,6 +13,7 @@ import java.util.concurrent.TimeUnit;
  * second behind messages brings a ping of WebSocket. If its pong does not come either, the next ping
  * fails at the socket, and that is the end.
  */
+@JdkOnly
 final class EndWatch {
   private static final long QUIET_MS = 500;
   private static final Executor LATER = CompletableFuture.delayedExecutor(QUIET_MS, TimeUnit.MILLISECONDS);

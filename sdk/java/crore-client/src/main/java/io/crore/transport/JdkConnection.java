@@ -1,5 +1,6 @@
 package io.crore.transport;
 
+import io.crore.internal.shell.JdkOnly;
 import java.io.ByteArrayOutputStream;
 import java.net.http.HttpResponse;
 import java.net.http.WebSocket;
@@ -12,6 +13,7 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 
 /** One WebSocket of the JDK, which accepts one message at a time. */
+@JdkOnly
 final class JdkConnection implements Transport.Connection, WebSocket.Listener {
   /** A message that is longer is no frame of the protocol. */
   private static final int MESSAGE_BYTES_MAX = 64 << 20;

@@ -1,5 +1,6 @@
 package io.crore.transport;
 
+import io.crore.internal.shell.JdkOnly;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.time.Duration;
@@ -8,10 +9,12 @@ import java.util.concurrent.CompletableFuture;
 /**
  * The JDK's own WebSocket. It cannot send the close code 1002, so that 3500 is sent in its place.
  */
+@JdkOnly
 public final class JdkTransport implements Transport {
   private static final Duration CONNECT_TIMEOUT = Duration.ofSeconds(10);
 
   /** One for all clients that do not bring their own. */
+  @JdkOnly
   private static final class Shared {
     static final HttpClient CLIENT = HttpClient.newBuilder().connectTimeout(CONNECT_TIMEOUT).build();
   }

@@ -16,6 +16,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /** Runs {@code crore-script}, and passes its commands to an adapter. */
@@ -24,6 +29,8 @@ final class Player {
   interface Adapter {
     JsonObject carryOut(JsonObject command) throws Exception;
   }
+
+  private static final int TOGETHER = 4;
 
   final List<String> failures = new ArrayList<>();
   int passed;
@@ -34,18 +41,48 @@ final class Player {
 
   /** Plays all scenarios of a mode. The environment's {@code ONLY} selects some by their names. */
   static Player play(String mode, Adapter adapter, String... more) throws Exception {
+    return play(mode, adapter, files(), more);
+  }
+
+  /** Plays some files of scenarios at a time, for in wire mode most of the time is waiting. */
+  static Player playTogether(String mode, Supplier<Adapter> adapters) throws Exception {
+    Player all = new Player();
+    ExecutorService threads = Executors.newFixedThreadPool(TOGETHER);
+    try {
+      List<Future<Player>> parts = new ArrayList<>();
+      for (String file : files()) {
+        parts.add(threads.submit(() -> play(mode, adapters.get(), List.of(file))));
+      }
+      for (Future<Player> it : parts) {
+        Player part = it.get();
+        all.failures.addAll(part.failures);
+        all.passed += part.passed;
+        all.failed += part.failed;
+        all.skipped += part.skipped;
+      }
+    } finally {
+      threads.shutdown();
+    }
+    return all;
+  }
+
+  private static List<String> files() throws IOException {
+    try (Stream<Path> files = Files.list(Places.spec().resolve("scenarios"))) {
+      return files
+          .map(Path::toString)
+          .filter(name -> name.endsWith(".json") && !name.endsWith("schema.json"))
+          .sorted()
+          .collect(Collectors.toList());
+    }
+  }
+
+  private static Player play(String mode, Adapter adapter, List<String> files, String... more) throws Exception {
     List<String> command = new ArrayList<>();
     command.add(Places.program("CRORE_SCRIPT", "crore-script"));
     command.addAll(List.of("--mode", mode));
     command.addAll(List.of(more));
     if (System.getenv("ONLY") != null) command.addAll(List.of("--only", System.getenv("ONLY")));
-    try (Stream<Path> files = Files.list(Places.spec().resolve("scenarios"))) {
-      files
-          .map(Path::toString)
-          .filter(name -> name.endsWith(".json") && !name.endsWith("schema.json"))
-          .sorted()
-          .forEach(command::add);
-    }
+    command.addAll(files);
     Process script = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
     try {
       Player player = new Player();

@@ -12,7 +12,7 @@ import org.junit.jupiter.api.Test;
 class WireScenariosTest {
   @Test
   void everyScenarioPasses() throws Exception {
-    Player player = Player.play("wire", new WireAdapter(new JdkTransport()));
+    Player player = Player.playTogether("wire", () -> new WireAdapter(new JdkTransport()));
     List<String> failures =
         player.failures.stream().filter(it -> !isOfTheJdk(it)).collect(Collectors.toList());
     System.out.printf(

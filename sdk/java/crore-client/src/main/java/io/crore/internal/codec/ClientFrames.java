@@ -2,6 +2,7 @@ package io.crore.internal.codec;
 
 import io.crore.Tag;
 import java.nio.charset.StandardCharsets;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 
@@ -100,7 +101,7 @@ public final class ClientFrames {
     public final byte[] payload;
     public boolean retain;
     public String contentType;
-    public List<Tag> tags = List.of();
+    public List<Tag> tags = Collections.emptyList();
     public byte[] producerId;
     public long sequence;
     public byte[] key;

@@ -1,5 +1,7 @@
 package io.crore.internal.codec;
 
+import java.math.BigInteger;
+
 /** A place in a topic's log: an epoch and an offset, both unsigned. Shown as {@code epoch:offset}. */
 public final class Place {
   public final long epoch;
@@ -16,12 +18,10 @@ public final class Place {
     if (colon < 0 || !isNumber(text, 0, colon) || !isNumber(text, colon + 1, text.length())) {
       return null;
     }
-    try {
-      long epoch = Long.parseUnsignedLong(text.substring(0, colon));
-      return new Place(epoch, Long.parseUnsignedLong(text.substring(colon + 1)));
-    } catch (NumberFormatException tooLarge) {
-      return null;
-    }
+    BigInteger epoch = new BigInteger(text.substring(0, colon));
+    BigInteger offset = new BigInteger(text.substring(colon + 1));
+    if (epoch.bitLength() > 64 || offset.bitLength() > 64) return null;
+    return new Place(epoch.longValue(), offset.longValue());
   }
 
   /** Digits without leading zeros. */
@@ -31,6 +31,13 @@ public final class Place {
       if (text.charAt(at) < '0' || text.charAt(at) > '9') return false;
     }
     return true;
+  }
+
+  /** An unsigned number as text; Android 7 has no method for it. */
+  public static String text(long number) {
+    if (number >= 0) return Long.toString(number);
+    long tenth = (number >>> 1) / 5;
+    return tenth + Long.toString(number - tenth * 10);
   }
 
   /** Whether an offset lies above another one. */
@@ -55,6 +62,6 @@ public final class Place {
 
   @Override
   public String toString() {
-    return Long.toUnsignedString(epoch) + ":" + Long.toUnsignedString(offset);
+    return text(epoch) + ":" + text(offset);
   }
 }

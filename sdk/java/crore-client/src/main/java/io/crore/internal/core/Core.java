@@ -607,7 +607,7 @@ public final class Core implements Subscriptions.Link {
     journal.connections++;
     calls.payloadMax(frame.messageBytesMax);
     tokens.accepted();
-    String connection = Long.toUnsignedString(frame.connection);
+    String connection = Place.text(frame.connection);
     journal.note(now, Level.INFO, "connected", "node", frame.node, "connection", connection);
     setState(new State(Kind.LIVE, null, -1, -1));
     if (plan == null) journal.repeated += calls.repeat();
