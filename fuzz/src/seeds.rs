@@ -3,6 +3,7 @@
 //! `cargo run --manifest-path fuzz/Cargo.toml --example seeds` writes them to `corpus/<target>/`.
 //! Files that a fuzzer found lie beside them under other names and are not changed.
 
+use broker::mail::PartitionId;
 use broker::position::Position;
 use broker::settings::LagPolicy;
 use broker::ticket::{Ticket, TicketCursor, TicketSubscription};
@@ -149,14 +150,18 @@ fn tickets() -> Vec<Vec<u8>> {
         issued_ms: 1_795_314_000_000,
         expires_ms: 1_795_400_400_000,
         identity: b"somebody".to_vec(),
-        positions: vec![(0, at(7, 3)), (2, at(7, 90)), (9, at(8, 1))],
+        positions: vec![
+            (PartitionId(0), at(7, 3)),
+            (PartitionId(2), at(7, 90)),
+            (PartitionId(9), at(8, 1)),
+        ],
         subscriptions: vec![
             subscription(1, "a/b", None, TicketCursor::Plain(at(7, 42))),
             subscription(
                 2,
                 "a/#",
                 Some(LagPolicy::Drop),
-                TicketCursor::Filter(vec![(2, at(7, 80))]),
+                TicketCursor::Filter(vec![(PartitionId(2), at(7, 80))]),
             ),
         ],
     };

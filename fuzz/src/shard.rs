@@ -6,6 +6,7 @@
 
 use broker::edge::{Edge, Written};
 use broker::home::{Home, HomeOutputs};
+use broker::mail::{EdgeId, HomeId};
 use broker::now::Now;
 use broker::settings::{
     LagPolicy, Limits, LogSettings, RuleSettings, Settings, TicketKey, TicketSettings,
@@ -114,10 +115,10 @@ impl Shard {
                 break;
             }
             for request in requests {
-                self.home.handle(self.now, 0, request, &mut self.memory, &mut self.letters);
+                self.home.handle(self.now, EdgeId(0), request, &mut self.memory, &mut self.letters);
             }
             for letter in letters {
-                self.edge.handle(0, letter);
+                self.edge.handle(HomeId(0), letter);
             }
         }
         for (conn, _) in self.edge.out.closes.drain(..) {
@@ -133,8 +134,8 @@ pub fn shard(data: &[u8]) {
     let settings = settings();
     let now = Now { monotonic_ms: 5_000, unix_ms: 1_000_000 };
     let mut shard = Shard {
-        edge: Edge::new(settings.clone(), 0, now),
-        home: Home::new(settings.clone(), 0, (1, 2)),
+        edge: Edge::new(settings.clone(), EdgeId(0), now),
+        home: Home::new(settings.clone(), HomeId(0), (1, 2)),
         letters: HomeOutputs::new(1),
         memory: HeapMemory::new(64 << 10),
         random: Prng::new(seed),

@@ -459,7 +459,7 @@ impl Home {
 
     /// Ends a turn: posts to every edge the number of its handled requests.
     pub fn finish_turn(&mut self, out: &mut HomeOutputs) {
-        for (edge, state) in (0..).zip(&mut self.interests.edges) {
+        for (edge, state) in (0..).map(EdgeId).zip(&mut self.interests.edges) {
             state.consumed.sort_unstable_by_key(|(lane, ..)| *lane);
             for (lane, requests, bytes) in state.consumed.drain(..) {
                 out.post(edge, ToEdge::Consumed { lane, requests, bytes });
@@ -486,8 +486,8 @@ impl Home {
 
     /// The home's own number of a partition, if it lives here.
     fn local(&self, partition: PartitionId) -> Option<u32> {
-        let is_own = partition < self.settings.partitions_count()
+        let is_own = partition.0 < self.settings.partitions_count()
             && self.settings.home_of(partition) == self.id;
-        is_own.then(|| partition / u32::from(self.settings.homes_count))
+        is_own.then(|| partition.0 / u32::from(self.settings.homes_count))
     }
 }

@@ -3,12 +3,48 @@
 //! An index belongs to one table of one edge, and means nothing to another shard or process.
 
 /// An edge shard: the I/O thread's number, from 0.
-pub type EdgeId = u16;
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, stdx::handing::Hand)]
+pub struct EdgeId(pub u16);
 /// A home shard: the number of the I/O thread that runs it, from 0.
-pub type HomeId = u16;
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, stdx::handing::Hand)]
+pub struct HomeId(pub u16);
 /// A partition, numbered over all logs: the log's first partition plus the partition within the
 /// log.
-pub type PartitionId = u32;
+#[derive(
+    Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, stdx::handing::Hand,
+)]
+pub struct PartitionId(pub u32);
+
+impl PartitionId {
+    /// Below every other, for ranges.
+    pub(crate) const MIN: PartitionId = PartitionId(0);
+    /// Above every other, for ranges.
+    pub(crate) const MAX: PartitionId = PartitionId(u32::MAX);
+
+    /// The partition at a place of the log whose first partition this is.
+    pub fn nth(self, place: u32) -> PartitionId {
+        PartitionId(self.0 + place)
+    }
+
+    /// The place within the log with this first partition. None if the log begins behind it.
+    pub fn place_after(self, first: PartitionId) -> Option<u32> {
+        self.0.checked_sub(first.0)
+    }
+}
+
+/// The place in a table with one row per shard.
+impl From<EdgeId> for usize {
+    fn from(id: EdgeId) -> usize {
+        usize::from(id.0)
+    }
+}
+
+/// The place in a table with one row per shard.
+impl From<HomeId> for usize {
+    fn from(id: HomeId) -> usize {
+        usize::from(id.0)
+    }
+}
 
 /// A connection: its slot at this edge, by the small index that the network gives it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, stdx::handing::Hand)]

@@ -49,7 +49,7 @@ pub struct ConnectionId(pub u64);
 impl ConnectionId {
     /// The shard that serves it.
     pub fn edge(self) -> EdgeId {
-        (self.0 >> 48) as EdgeId
+        EdgeId((self.0 >> 48) as u16)
     }
 
     /// The index of the connection's slot.
@@ -355,7 +355,7 @@ mod tests {
             assert_eq!(id.to_string().parse(), Ok(id));
         }
         let id: ConnectionId = "1000002000007".parse().unwrap();
-        assert_eq!((id.edge(), id.index()), (1, 7));
+        assert_eq!((id.edge(), id.index()), (EdgeId(1), 7));
         for text in ["", "+5", "-1", "0x5", "g", " 5", "10000000000000000"] {
             assert!(text.parse::<ConnectionId>().is_err(), "{text}");
         }

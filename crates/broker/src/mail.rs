@@ -643,8 +643,12 @@ mod tests {
                 attributes: Slice::copy_of(&vec![0; attributes]),
                 ..Publication::default()
             };
-            let request =
-                ToHome::Publish(Publish { partition: 0, rule: 0, reply: None, publication });
+            let request = ToHome::Publish(Publish {
+                partition: PartitionId(0),
+                rule: 0,
+                reply: None,
+                publication,
+            });
             request.cost()
         };
         assert_eq!(cost(1_000, 0), cost(0, 1_000));

@@ -50,13 +50,13 @@ impl Position {
 
     /// Whether it is of an older epoch, and every life since has had the same records up to it.
     fn outlived(self, log: &LogSettings, partition: PartitionId) -> bool {
-        let Some(partition) = partition.checked_sub(log.first_partition) else {
+        let Some(place) = partition.place_after(log.first_partition) else {
             return false;
         };
         let since = log.older_epochs.iter().position(|older| older.epoch == self.epoch);
         since.is_some_and(|since| {
             log.older_epochs[since..].iter().all(|older| {
-                let valid_below = older.valid_below.get(partition as usize);
+                let valid_below = older.valid_below.get(place as usize);
                 valid_below.is_some_and(|valid_below| self.offset < *valid_below)
             })
         })
@@ -113,7 +113,7 @@ mod tests {
         let log = LogSettings {
             name: "disk".into(),
             partitions_count: 2,
-            first_partition: 10,
+            first_partition: PartitionId(10),
             durability: Durability::Disk,
             epoch: 30,
             older_epochs: vec![older(10, &[8, 1]), older(20, &[6, 9])],
@@ -140,7 +140,7 @@ mod tests {
             (20, 0, 9, 9, UnknownEpoch),
         ];
         for (epoch, offset, partition, head, expected) in cases {
-            let standing = Position { epoch, offset }.standing(&log, partition, head);
+            let standing = Position { epoch, offset }.standing(&log, PartitionId(partition), head);
             assert_eq!(standing, expected, "{epoch}:{offset} of {partition}");
         }
     }

@@ -323,6 +323,12 @@ impl LogSettings {
             Durability::Disk => self.cache_bytes,
         }
     }
+
+    /// Its partitions.
+    pub fn partitions(&self) -> impl Iterator<Item = PartitionId> + use<> {
+        let first = self.first_partition;
+        (0..self.partitions_count).map(move |place| first.nth(place))
+    }
 }
 
 impl Settings {
@@ -330,7 +336,8 @@ impl Settings {
     pub fn locate(&self, topic: &str) -> (u16, PartitionId) {
         let rule = self.rule_filters.most_specific(topic).copied().unwrap_or(0);
         let log = &self.logs[usize::from(self.rules[usize::from(rule)].log)];
-        (rule, log.first_partition + partition_of(topic.as_bytes(), log.partitions_count))
+        let place = partition_of(topic.as_bytes(), log.partitions_count);
+        (rule, log.first_partition.nth(place))
     }
 
     /// The lag policy of a subscription to a filter without its own: that of the most specific rule
@@ -342,7 +349,12 @@ impl Settings {
 
     /// The home of a partition.
     pub fn home_of(&self, partition: PartitionId) -> HomeId {
-        (partition % u32::from(self.homes_count)) as HomeId
+        HomeId((partition.0 % u32::from(self.homes_count)) as u16)
+    }
+
+    /// All homes.
+    pub fn homes(&self) -> impl Iterator<Item = HomeId> + use<> {
+        (0..self.homes_count).map(HomeId)
     }
 
     /// The log of a partition.
@@ -365,6 +377,6 @@ impl Settings {
 
     /// The number of partitions of all logs.
     pub fn partitions_count(&self) -> u32 {
-        self.logs.last().map_or(0, |log| log.first_partition + log.partitions_count)
+        self.logs.last().map_or(0, |log| log.first_partition.0 + log.partitions_count)
     }
 }

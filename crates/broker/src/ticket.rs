@@ -274,9 +274,9 @@ impl Epochs {
         varint::encode(positions.len() as u64, out);
         let mut least = 0;
         for &(partition, position) in positions {
-            debug_assert!(u64::from(partition) >= least, "partitions ascend");
-            varint::encode(u64::from(partition).saturating_sub(least), out);
-            least = u64::from(partition) + 1;
+            debug_assert!(u64::from(partition.0) >= least, "partitions ascend");
+            varint::encode(u64::from(partition.0).saturating_sub(least), out);
+            least = u64::from(partition.0) + 1;
             self.write(position, out);
         }
     }
@@ -286,8 +286,8 @@ impl Epochs {
         let mut least: u64 = 0;
         for _ in 0..reader.number()? {
             let partition = least.checked_add(reader.number()?)?;
-            let partition: PartitionId = partition.try_into().ok()?;
-            least = u64::from(partition) + 1;
+            let partition = PartitionId(partition.try_into().ok()?);
+            least = u64::from(partition.0) + 1;
             positions.push((partition, self.read(reader)?));
         }
         Some(positions)
@@ -336,7 +336,11 @@ mod tests {
             issued_ms: 1_000,
             expires_ms: 9_000,
             identity: b"who".to_vec(),
-            positions: vec![(0, at(7, 3)), (5, at(7, 9)), (64, at(8, 1 << 60))],
+            positions: vec![
+                (PartitionId(0), at(7, 3)),
+                (PartitionId(5), at(7, 9)),
+                (PartitionId(64), at(8, 1 << 60)),
+            ],
             subscriptions: vec![
                 TicketSubscription {
                     client: 1,
@@ -350,7 +354,7 @@ mod tests {
                     filter: "x/#".into(),
                     fail_on_gap: false,
                     policy: Some(LagPolicy::Drop),
-                    cursor: TicketCursor::Filter(vec![(5, at(7, 2))]),
+                    cursor: TicketCursor::Filter(vec![(PartitionId(5), at(7, 2))]),
                 },
             ],
         }

@@ -130,7 +130,7 @@ impl World {
         };
         let settings = setup.settings();
         World {
-            home: Home::new(settings.clone(), 0, (3, 4)),
+            home: Home::new(settings.clone(), HomeId(0), (3, 4)),
             settings,
             memory: HeapMemory::new(setup.memory_bytes),
             out: HomeOutputs::new(setup.edges),
@@ -239,7 +239,7 @@ impl World {
             self.inflight[edge].1 += u64::from(request.cost());
         }
         let (memory, out) = (&mut self.memory, &mut self.out);
-        self.home.handle(START, edge as EdgeId, request, memory, out);
+        self.home.handle(START, EdgeId(edge as u16), request, memory, out);
         self.collect();
     }
 
@@ -354,28 +354,30 @@ impl World {
 
     /// The process ends and starts again: a history of everything has all that the disk has.
     fn restart(&mut self) {
-        self.home = Home::new(self.settings.clone(), 0, (5, 6));
+        self.home = Home::new(self.settings.clone(), HomeId(0), (5, 6));
         self.memory = HeapMemory::new(900);
         self.out = HomeOutputs::new(EDGES as u16);
         self.disk.forget_requests();
         self.edges = (0..EDGES).map(|_| Edge::default()).collect();
         for partition in 0..PARTITIONS {
-            let floor = self.disk.floor(partition);
-            self.home.restore_floor(partition, floor);
-            let records: Vec<_> = self.disk.records_of(partition).collect();
+            let floor = self.disk.floor(PartitionId(partition));
+            self.home.restore_floor(PartitionId(partition), floor);
+            let records: Vec<_> = self.disk.records_of(PartitionId(partition)).collect();
             for (offset, (name, _)) in &records {
-                let restored = self.home.restore_topic(partition, name.as_bytes(), *offset);
+                let restored =
+                    self.home.restore_topic(PartitionId(partition), name.as_bytes(), *offset);
                 assert_eq!(restored, Ok(()));
             }
             let newest = records.len().saturating_sub(4);
             for (_, (name, record)) in &records[newest..] {
                 let (memory, out) = (&mut self.memory, &mut self.out);
                 let name = name.as_bytes();
-                let restored = self.home.restore_record(partition, name, record, memory, out);
+                let restored =
+                    self.home.restore_record(PartitionId(partition), name, record, memory, out);
                 assert_eq!(restored, Ok(()));
             }
             let head = records.last().map_or(floor - 1, |(offset, _)| *offset);
-            self.home.restore_head(partition, head);
+            self.home.restore_head(PartitionId(partition), head);
         }
         for (topic, name) in TOPICS.iter().enumerate() {
             let (_, partition) = self.settings.locate(name);
@@ -420,10 +422,10 @@ fn op() -> impl Strategy<Value = Op> {
         3 => Just(Op::Pump),
         8 => (0usize..3).prop_map(|nth| Op::Answer { nth }),
         1 => Just(Op::FailRead),
-        1 => (0..PARTITIONS, 0usize..8).prop_map(|(partition, nth)| Op::Damage { partition, nth }),
+        1 => (0..PARTITIONS, 0usize..8).prop_map(|(partition, nth)| Op::Damage { partition: PartitionId(partition), nth }),
         8 => (1usize..6).prop_map(|count| Op::Commit { count }),
         1 => Just(Op::Fail),
-        1 => (0..PARTITIONS, 0usize..4).prop_map(|(partition, records)| Op::Drop { partition, records }),
+        1 => (0..PARTITIONS, 0usize..4).prop_map(|(partition, records)| Op::Drop { partition: PartitionId(partition), records }),
         1 => prop::bool::weighted(0.7).prop_map(Op::Available),
     ]
 }
@@ -461,7 +463,7 @@ fn the_disk_is_used() {
     let statistics = world.home.statistics();
     assert!(statistics.disk_reads >= TOPICS.len() as u64);
     assert!(statistics.records < 30 && world.gaps == 0);
-    let first = world.disk.records_of(0).next().unwrap().1;
+    let first = world.disk.records_of(PartitionId(0)).next().unwrap().1;
     assert!(RecordView::parse(&first.1).unwrap().offset() == 1);
     world.restart();
 }

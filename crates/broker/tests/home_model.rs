@@ -26,7 +26,7 @@ const TOPICS: [&str; 6] = ["a", "b", "a/x", "a/y", "b/x", "$s"];
 const FILTERS: [&str; 5] = ["#", "a/#", "+/x", "$s/#", "+"];
 const EDGES: usize = 2;
 /// An edge that only looks.
-const INSPECTOR: EdgeId = EDGES as EdgeId;
+const INSPECTOR: EdgeId = EdgeId(EDGES as u16);
 const CREDIT: u32 = 400;
 const PAYLOAD_BYTES_MAX: usize = 120;
 
@@ -111,7 +111,7 @@ impl World {
         };
         let settings = setup.settings();
         World {
-            home: Home::new(settings.clone(), 0, (3, 4)),
+            home: Home::new(settings.clone(), HomeId(0), (3, 4)),
             settings,
             memory: HeapMemory::new(setup.memory_bytes),
             out: HomeOutputs::new(setup.edges),
@@ -197,7 +197,7 @@ impl World {
             }
             _ => None,
         };
-        self.home.handle(self.now, edge as EdgeId, request, &mut self.memory, &mut self.out);
+        self.home.handle(self.now, EdgeId(edge as u16), request, &mut self.memory, &mut self.out);
         if let Some((partition, publication)) = published {
             let appended = self.out.letters[edge].iter().find_map(|letter| match letter {
                 ToEdge::Published { result: Ok(appended), .. } => Some(appended.position),

@@ -11,6 +11,7 @@ use broker::edge::{Edge, UserChange, Written};
 use broker::entitlement::{Entitlement, Permissions, Question, Terms};
 use broker::filters::FilterTrie;
 use broker::home::{Home, HomeOutputs};
+use broker::mail::{EdgeId, HomeId, PartitionId};
 use broker::now::Now;
 use broker::settings::{
     AddressSettings, Durability, EntitlementSettings, JournalSettings, LagPolicy, Limits,
@@ -72,9 +73,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let settings = Arc::new(settings);
     let now = Now { monotonic_ms: 1_000, unix_ms: 1_700_000_000_000 };
     let mut shards = Shards {
-        edges: (0..SHARDS).map(|id| Edge::new(settings.clone(), id, now)).collect(),
+        edges: (0..SHARDS).map(|id| Edge::new(settings.clone(), EdgeId(id), now)).collect(),
         homes: (0..SHARDS)
-            .map(|id| (Home::new(settings.clone(), id, (1, 2)), HomeOutputs::new(SHARDS)))
+            .map(|id| (Home::new(settings.clone(), HomeId(id), (1, 2)), HomeOutputs::new(SHARDS)))
             .collect(),
         memory: HeapMemory::new(1 << 30),
         now,
@@ -150,7 +151,7 @@ impl Shards {
                     let requests = &mut self.edges[usize::from(from)].out.requests[home];
                     for request in std::mem::take(requests) {
                         is_quiet = false;
-                        shard.handle(self.now, from, request, &mut self.memory, out);
+                        shard.handle(self.now, EdgeId(from), request, &mut self.memory, out);
                     }
                 }
             }
@@ -160,7 +161,7 @@ impl Shards {
                 for (edge, letters) in self.edges.iter_mut().zip(&mut out.letters) {
                     for letter in std::mem::take(letters) {
                         is_quiet = false;
-                        edge.handle(home, letter);
+                        edge.handle(HomeId(home), letter);
                     }
                 }
             }
@@ -197,7 +198,7 @@ fn settings(has_tokens: bool) -> Settings {
         logs: vec![LogSettings {
             name: "memory".into(),
             partitions_count: 64,
-            first_partition: 0,
+            first_partition: PartitionId(0),
             durability: Durability::Memory,
             epoch: 7,
             older_epochs: Vec::new(),

@@ -12,7 +12,9 @@ use broker::inspect::{
     Answer, Connection, ConnectionId, ConnectionsWanted, Question, Subscribers, Subscription,
     Topic, TopicDetail, TopicsWanted,
 };
-use broker::mail::{Appended, Code, EdgeId, HistoryPage, PageLimits, Publication, PublishRefusal};
+use broker::mail::{
+    Appended, Code, EdgeId, HistoryPage, HomeId, PageLimits, Publication, PublishRefusal,
+};
 use broker::position::Position;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -148,10 +150,10 @@ impl Node {
     /// # Errors
     /// [`InspectError`].
     pub fn connection(&self, id: ConnectionId) -> Result<Option<Connection>, InspectError> {
-        if !self.is_shard(id.edge()) {
+        if !self.is_shard(id.edge().0) {
             return Ok(None);
         }
-        match self.ask(id.edge(), Question::Connection(id))? {
+        match self.ask(id.edge().0, Question::Connection(id))? {
             Answer::Connection(found) => Ok(found),
             _ => Ok(None),
         }
@@ -168,11 +170,11 @@ impl Node {
         skipped: u32,
         len_max: u32,
     ) -> Result<Option<(Vec<NamedSubscription>, bool)>, InspectError> {
-        if !self.is_shard(id.edge()) {
+        if !self.is_shard(id.edge().0) {
             return Ok(None);
         }
         let question = Question::Subscriptions { connection: id, skipped, len_max };
-        let Answer::Subscriptions(Some((found, more))) = self.ask(id.edge(), question)? else {
+        let Answer::Subscriptions(Some((found, more))) = self.ask(id.edge().0, question)? else {
             return Ok(None);
         };
         let names = self.names_of(id.edge(), &found)?;
@@ -189,10 +191,10 @@ impl Node {
     /// [`InspectError`].
     pub fn disconnect(&self, id: ConnectionId, may_return: bool) -> Result<bool, InspectError> {
         let question = Question::Disconnect { connection: id, may_return };
-        if !self.is_shard(id.edge()) {
+        if !self.is_shard(id.edge().0) {
             return Ok(false);
         }
-        let answer = self.ask(id.edge(), question)?;
+        let answer = self.ask(id.edge().0, question)?;
         Ok(matches!(answer, Answer::Disconnected(true)))
     }
 
@@ -228,7 +230,7 @@ impl Node {
     ) -> Result<Option<(TopicDetail, Vec<Subscribers>)>, InspectError> {
         let settings = self.settings();
         let (_, partition) = settings.locate(name);
-        let home = settings.home_of(partition);
+        let HomeId(home) = settings.home_of(partition);
         let question = Question::Topic { partition, name: name.into(), now_ms: now_ms() };
         let Answer::Topic(Some(detail)) = self.ask(home, question)? else {
             return Ok(None);
@@ -278,7 +280,7 @@ impl Node {
     fn beside(&self, name: &str) -> u16 {
         let settings = self.settings();
         let (_, partition) = settings.locate(name);
-        settings.home_of(partition)
+        settings.home_of(partition).0
     }
 
     fn is_shard(&self, shard: u16) -> bool {
@@ -294,8 +296,8 @@ impl Node {
         let deadline = Instant::now() + ANSWER_TIMEOUT;
         let mut asked = Vec::new();
         for (edge, indexes) in wanted {
-            let question = Question::Subscribers { home, indexes: indexes.clone() };
-            asked.push((edge, indexes, self.send_question(edge, question)?));
+            let question = Question::Subscribers { home: HomeId(home), indexes: indexes.clone() };
+            asked.push((edge, indexes, self.send_question(edge.0, question)?));
         }
         let mut counts: BTreeMap<(EdgeId, u32), Subscribers> = BTreeMap::new();
         for (edge, indexes, answered) in asked {
@@ -320,8 +322,8 @@ impl Node {
         &self,
         edge: EdgeId,
         found: &[Subscription],
-    ) -> Result<BTreeMap<(u16, u32), Box<str>>, InspectError> {
-        let mut wanted: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
+    ) -> Result<BTreeMap<(HomeId, u32), Box<str>>, InspectError> {
+        let mut wanted: BTreeMap<HomeId, Vec<u32>> = BTreeMap::new();
         for (home, index) in found.iter().filter_map(|found| found.topic) {
             wanted.entry(home).or_default().push(index);
         }
@@ -329,7 +331,7 @@ impl Node {
         let mut asked = Vec::new();
         for (home, indexes) in wanted {
             let question = Question::Names { edge, indexes: indexes.clone() };
-            asked.push((home, indexes, self.send_question(home, question)?));
+            asked.push((home, indexes, self.send_question(home.0, question)?));
         }
         let mut names = BTreeMap::new();
         for (home, indexes, answered) in asked {

@@ -18,6 +18,7 @@ use crate::upgrade::{Adoption, Given, adopt};
 use crate::users::Users;
 use broker::entitlement::Judge;
 use broker::home::{Home, segments_max};
+use broker::mail::HomeId;
 use broker::now::Now;
 use broker::settings::Settings;
 use net::system::{Passage, give_up_low_ports};
@@ -118,8 +119,11 @@ impl<U: Unopened> ThreadParts<U> {
         keep.extend(adoption.iter().map(|adoption| adoption.way.descriptor()));
         // Each segment of the thread's home needs a descriptor (`MemfdMemory`), even when
         // connections fill the table.
-        let segments_max =
-            if id < shared.settings.homes_count { segments_max(&shared.settings, id) } else { 0 };
+        let segments_max = if id < shared.settings.homes_count {
+            segments_max(&shared.settings, HomeId(id))
+        } else {
+            0
+        };
         let opened = network.open(&OpenOptions {
             listeners: &shared.listeners(&listen),
             are_adopted: adoption.is_some(),
@@ -261,7 +265,7 @@ fn restored_home(
     if restorations.is_empty() {
         return Ok(None);
     }
-    let mut home = Home::new(shared.settings.clone(), id, shared.hash_seed);
+    let mut home = Home::new(shared.settings.clone(), HomeId(id), shared.hash_seed);
     let now_ms =
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
     let mut windows = Vec::new();

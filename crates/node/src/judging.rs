@@ -132,6 +132,7 @@ const KEPT_LEN_MAX: usize = 1_024;
 mod tests {
     use super::*;
     use broker::entitlement::{CredentialKind, Decision, Digest, Purpose};
+    use broker::mail::EdgeId;
     use broker::settings::Settings;
     use std::sync::Mutex;
     use stdx::key::Key;
@@ -169,7 +170,7 @@ mod tests {
             node_name: "test".into(),
             ..Settings::default()
         };
-        Edge::new(Arc::new(settings), 0, Now::default())
+        Edge::new(Arc::new(settings), EdgeId(0), Now::default())
     }
 
     fn question(number: u32, bytes: usize) -> Question {

@@ -16,6 +16,7 @@ use crate::report::Asked;
 use crate::restore::Restoration;
 use crate::vital::Vital;
 use broker::disk::DiskLetter;
+use broker::mail::HomeId;
 use broker::settings::{Durability, OlderEpoch, Settings};
 use disk::{FileDisk, OpenDiskError};
 use log::store::{Damage, DiskError, OpenError, Recovered, Store, StoreError, StoreSettings};
@@ -348,7 +349,7 @@ impl LogThread {
                 match message {
                     ToLog::Requests { from, since_us, requests } => {
                         self.received += 1;
-                        self.worker.take(from, since_us, requests);
+                        self.worker.take(HomeId(from), since_us, requests);
                     }
                     ToLog::Report(reply) => {
                         // The caller has stopped waiting: nothing is lost.

@@ -119,7 +119,7 @@ pub struct LogWorker<D: Disk> {
     appends: VecDeque<Waiting>,
     /// The earliest start of those made durable in the last turn; see `timing`.
     committed_since_us: u64,
-    reads: VecDeque<(HomeId, Token, PartitionId, DiskQuery)>,
+    reads: VecDeque<(HomeId, Token, u32, DiskQuery)>,
     /// The refused generation of each home.
     refused: Vec<Option<u32>>,
     /// The floors that the homes know.
@@ -149,7 +149,7 @@ impl<D: Disk> LogWorker<D> {
     /// A worker for an opened store; `log` is its index in the settings.
     pub fn new(store: Store<D>, settings: &Settings, log: u16) -> LogWorker<D> {
         let configured = settings.logs.get(usize::from(log));
-        let first_partition = configured.map_or(0, |log| log.first_partition);
+        let first_partition = configured.map_or(PartitionId(0), |log| log.first_partition);
         LogWorker {
             statistics: LogStatistics { bytes: store.bytes(), ..LogStatistics::default() },
             // The homes learn it from their restored state (`restore`).
@@ -173,6 +173,11 @@ impl<D: Disk> LogWorker<D> {
         self.statistics.damages += damages;
     }
 
+    /// The place of a partition in the store, which refuses places that it does not have.
+    fn place_of(&self, partition: PartitionId) -> u32 {
+        partition.place_after(self.first_partition).unwrap_or(u32::MAX)
+    }
+
     /// Accepts a home's requests in their order. Publications among them have been on their way
     /// since `since_us` (`timing`).
     pub fn take(&mut self, home: HomeId, since_us: u64, requests: Vec<DiskRequest>) {
@@ -183,17 +188,14 @@ impl<D: Disk> LogWorker<D> {
                         home,
                         since_us,
                         generation,
-                        partition: partition.wrapping_sub(self.first_partition),
+                        partition: self.place_of(partition),
                         topic,
                         record,
                     })
                 }
-                DiskRequest::Read { token, partition, query } => self.reads.push_back((
-                    home,
-                    token,
-                    partition.wrapping_sub(self.first_partition),
-                    query,
-                )),
+                DiskRequest::Read { token, partition, query } => {
+                    self.reads.push_back((home, token, self.place_of(partition), query))
+                }
             }
         }
     }
@@ -337,7 +339,7 @@ impl<D: Disk> LogWorker<D> {
 
     fn say_available(&mut self, is_available: bool, out: &mut HomeLetters) {
         if std::mem::replace(&mut self.is_available, is_available) != is_available {
-            for home in 0..self.homes_count {
+            for home in (0..self.homes_count).map(HomeId) {
                 out.push((home, DiskLetter::Available(is_available)));
             }
         }
@@ -429,10 +431,11 @@ impl<D: Disk> LogWorker<D> {
     }
 
     fn say_dropped(&self, dropped: &Dropped, out: &mut HomeLetters) {
-        for home in 0..self.homes_count {
+        for home in (0..self.homes_count).map(HomeId) {
             let lives_here = |partition: u32| {
-                let partition = self.first_partition + partition;
-                (partition % u32::from(self.homes_count) == u32::from(home)).then_some(partition)
+                let partition = self.first_partition.nth(partition);
+                let is_theirs = partition.0 % u32::from(self.homes_count) == u32::from(home.0);
+                is_theirs.then_some(partition)
             };
             let floors: Vec<(PartitionId, u64)> = dropped
                 .floors

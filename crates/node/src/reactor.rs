@@ -17,7 +17,7 @@ use broker::disk::DiskLetter;
 use broker::edge::{Edge, Pressure, Written};
 use broker::entitlement::Judge;
 use broker::home::{Home, HomeOutputs};
-use broker::mail::{ToEdge, ToHome};
+use broker::mail::{EdgeId, HomeId, ToEdge, ToHome};
 use broker::now::Now;
 use broker::settings::Settings;
 use log::Memory;
@@ -155,14 +155,14 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         } = parts;
         let now = clock.now();
         let home = home.or_else(|| {
-            (id < settings.homes_count).then(|| Home::new(settings.clone(), id, hash_seed))
+            (id < settings.homes_count).then(|| Home::new(settings.clone(), HomeId(id), hash_seed))
         });
         Reactor {
             net,
             mailbox,
             clock,
             id,
-            edge: Edge::new(settings.clone(), id, now),
+            edge: Edge::new(settings.clone(), EdgeId(id), now),
             home,
             home_out: HomeOutputs::new(settings.edges_count),
             door,
@@ -359,7 +359,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             return;
         };
         for request in requests {
-            home.handle(self.now, from, request, &mut *self.memory, &mut self.home_out);
+            home.handle(self.now, EdgeId(from), request, &mut *self.memory, &mut self.home_out);
         }
     }
 
@@ -376,7 +376,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
     fn give_edge(&mut self, from: u16, since_us: u64, letters: impl IntoIterator<Item = ToEdge>) {
         let before = self.edge.delivered_live();
         for letter in letters {
-            self.edge.handle(from, letter);
+            self.edge.handle(HomeId(from), letter);
             if self.edge.wants_flush() {
                 self.flush();
             }

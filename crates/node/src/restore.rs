@@ -77,7 +77,7 @@ struct Windows<'a> {
 
 impl Windows<'_> {
     fn place(&self, partition: u32) -> (PartitionId, usize) {
-        let partition = self.first_partition + partition;
+        let partition = self.first_partition.nth(partition);
         (partition, usize::from(self.settings.home_of(partition)))
     }
 }
@@ -143,7 +143,7 @@ impl Restoration {
             return Ok(homes);
         };
         let place = |partition: u32| {
-            let partition = log.first_partition + partition;
+            let partition = log.first_partition.nth(partition);
             (partition, usize::from(settings.home_of(partition)))
         };
         let bounds = recovered.heads.iter().zip(&recovered.floors);

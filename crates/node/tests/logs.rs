@@ -1,7 +1,7 @@
 //! The work of a log thread, over a disk that fails on request.
 
 use broker::disk::{DiskAnswer, DiskLetter, DiskQuery, DiskRequest};
-use broker::mail::PageLimits;
+use broker::mail::{HomeId, PageLimits, PartitionId};
 use broker::settings::{Durability, LogSettings, Settings};
 use log::store::hostile::HostileDisk;
 use log::store::{Store, StoreSettings};
@@ -13,7 +13,7 @@ use stdx::handing::Input;
 use stdx::hash::Seed;
 
 const PARTITIONS: u32 = 4;
-const FIRST_PARTITION: u32 = 10;
+const FIRST_PARTITION: PartitionId = PartitionId(10);
 
 /// A worker for two homes; time stands still unless a test moves it.
 struct World {
@@ -77,18 +77,18 @@ impl World {
         bytes.extend_from_slice(payload);
         let append = DiskRequest::Append {
             generation,
-            partition: FIRST_PARTITION + u32::from(home),
+            partition: FIRST_PARTITION.nth(u32::from(home)),
             topic: Slice::copy_of(topic.as_bytes()),
             record: Slice::copy_of(&bytes),
         };
-        self.worker.take(home, since_us, vec![append]);
+        self.worker.take(HomeId(home), since_us, vec![append]);
     }
 
     fn turn(&mut self) -> Vec<String> {
         let mut letters = Vec::new();
         let now = self.now;
         self.worker.turn(&mut || now, &mut letters);
-        letters.iter().map(|(home, letter)| format!("h{home} {}", text_of(letter))).collect()
+        letters.iter().map(|(home, letter)| format!("h{} {}", home.0, text_of(letter))).collect()
     }
 
     fn pass(&mut self, step_ms: u64) {
@@ -132,7 +132,7 @@ fn text_of(letter: &DiskLetter) -> String {
 fn page(token: u64, partition: u32, topic: &str) -> DiskRequest {
     DiskRequest::Read {
         token,
-        partition: FIRST_PARTITION + partition,
+        partition: FIRST_PARTITION.nth(partition),
         query: DiskQuery::Page {
             topic: Slice::copy_of(topic.as_bytes()),
             after: 0,
@@ -148,7 +148,7 @@ fn a_batch_is_for_all_homes() {
     world.publish(0, 0, "a", b"one");
     world.publish(1, 5, "b", b"two");
     world.publish(0, 0, "a", b"three");
-    world.worker.take(1, UNTIMED, vec![page(9, 0, "a")]);
+    world.worker.take(HomeId(1), UNTIMED, vec![page(9, 0, "a")]);
     assert_eq!(world.turn(), ["h0 g0 2 Ok(())", "h1 g5 1 Ok(())", "h1 t9 2 records"]);
     let counted = world.worker.statistics();
     assert_eq!((counted.batches, counted.batch_records, counted.reads), (1, 3, 1));
@@ -182,7 +182,7 @@ fn a_failed_batch_refuses_its_generation() {
             "h1 available true"
         ]
     );
-    world.worker.take(0, UNTIMED, vec![page(1, 0, "a")]);
+    world.worker.take(HomeId(0), UNTIMED, vec![page(1, 0, "a")]);
     assert_eq!(world.turn(), ["h0 t1 2 records"], "one and six");
     let counted = world.worker.statistics();
     assert_eq!((counted.batches, counted.batches_failed), (2, 1));
@@ -223,7 +223,7 @@ fn a_start_on_a_full_disk() {
 
     let mut world = World { heads, ..World::on(disk) };
     assert_eq!(world.worker.statistics().unavailable, 1);
-    world.worker.take(0, UNTIMED, vec![page(1, 0, "a")]);
+    world.worker.take(HomeId(0), UNTIMED, vec![page(1, 0, "a")]);
     assert_eq!(world.turn(), ["h0 t1 1 records"]);
     // It was on its way before the home knew.
     world.publish(0, 0, "a", b"two");
@@ -233,7 +233,7 @@ fn a_start_on_a_full_disk() {
     assert_eq!(world.turn(), ["h0 available true", "h1 available true"]);
     assert_eq!(world.worker.statistics().unavailable, 0);
     world.publish(0, 1, "a", b"three");
-    world.worker.take(0, UNTIMED, vec![page(2, 0, "a")]);
+    world.worker.take(HomeId(0), UNTIMED, vec![page(2, 0, "a")]);
     assert_eq!(world.turn(), ["h0 g1 1 Ok(())", "h0 t2 2 records"]);
 }
 
@@ -281,7 +281,7 @@ fn a_disk_that_refuses_retention() {
 #[test]
 fn publications_are_on_their_way_until_they_are_durable() {
     let mut world = World::new();
-    world.worker.take(1, 5, vec![page(1, 0, "a")]);
+    world.worker.take(HomeId(1), 5, vec![page(1, 0, "a")]);
     world.turn();
     assert_eq!(
         world.worker.committed_since_us(),
@@ -316,7 +316,7 @@ fn reads_that_fail_and_reads_that_find_damage() {
     world.turn();
     // Both records together, and each alone.
     world.disk.fail_reads(3);
-    world.worker.take(0, UNTIMED, vec![page(1, 0, "a"), page(2, 0, "a")]);
+    world.worker.take(HomeId(0), UNTIMED, vec![page(1, 0, "a"), page(2, 0, "a")]);
     assert_eq!(world.turn(), ["h0 t1 Err(LogUnavailable)", "h0 t2 2 records"]);
     let counted = world.worker.statistics();
     assert_eq!((counted.reads_failed, counted.reads_damaged), (1, 0));
@@ -326,7 +326,7 @@ fn reads_that_fail_and_reads_that_find_damage() {
     let bytes = world.disk.bytes_of(segment).unwrap();
     let place = bytes.windows(6).position(|part| part == b"twotwo").unwrap();
     world.disk.flip_bit(segment, place as u64, 0);
-    world.worker.take(0, UNTIMED, vec![page(3, 0, "a"), page(4, 0, "a")]);
+    world.worker.take(HomeId(0), UNTIMED, vec![page(3, 0, "a"), page(4, 0, "a")]);
     assert_eq!(world.turn(), ["h0 t3 1 records", "h0 t4 1 records"]);
     let counted = world.worker.statistics();
     assert_eq!((counted.reads_failed, counted.reads_damaged), (1, 2));
@@ -345,7 +345,7 @@ fn a_worker_is_handed_over() {
     world.disk.stop_faults();
     world.publish(0, 1, "a", b"two");
     world.turn();
-    world.worker.take(0, UNTIMED, vec![page(7, 0, "a")]);
+    world.worker.take(HomeId(0), UNTIMED, vec![page(7, 0, "a")]);
     world.publish(0, 1, "a", b"three");
 
     let mut letters = Vec::new();
@@ -388,7 +388,7 @@ fn a_worker_whose_disk_fails_stays() {
     let failed = world.worker.hand_over(&mut state, &mut letters);
     assert!(matches!(failed, Err(HandOverError::Store(_))), "{failed:?}");
     let told: Vec<String> =
-        letters.iter().map(|(home, letter)| format!("h{home} {}", text_of(letter))).collect();
+        letters.iter().map(|(home, letter)| format!("h{} {}", home.0, text_of(letter))).collect();
     assert_eq!(told, ["h0 available false", "h1 available false"]);
     let refused = world.worker.hand_over(&mut state, &mut letters);
     assert_eq!(refused, Err(HandOverError::Unavailable));

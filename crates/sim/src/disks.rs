@@ -8,6 +8,7 @@ use crate::network::fold;
 use crate::plan::Plan;
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::home::Home;
+use broker::mail::HomeId;
 use broker::settings::{Durability, OlderEpoch, Settings};
 use log::Memory;
 use node::mailbox::Post;
@@ -65,7 +66,7 @@ impl DiskMail {
     }
 
     /// The requests that have arrived at the log thread, with their homes; some are left for later.
-    pub fn take_requests(&mut self, now_ms: u64) -> Vec<(u16, DiskRequest)> {
+    pub fn take_requests(&mut self, now_ms: u64) -> Vec<(HomeId, DiskRequest)> {
         let mut taken = Vec::new();
         let mut homes: Vec<usize> = (0..self.requests.len()).collect();
         self.random.shuffle(&mut homes);
@@ -75,7 +76,7 @@ impl DiskMail {
                     break;
                 }
                 let request = self.requests[home].pop_front();
-                taken.extend(request.map(|(_, request)| (home as u16, request)));
+                taken.extend(request.map(|(_, request)| (HomeId(home as u16), request)));
             }
         }
         // Reads may be reordered; appends keep their order.
@@ -93,8 +94,8 @@ impl DiskMail {
     }
 
     /// All queued requests of the homes.
-    fn take_all_requests(&mut self) -> Vec<(u16, DiskRequest)> {
-        let homes = self.requests.iter_mut().zip(0..);
+    fn take_all_requests(&mut self) -> Vec<(HomeId, DiskRequest)> {
+        let homes = self.requests.iter_mut().zip((0..).map(HomeId));
         let all = homes.flat_map(|(queue, home)| {
             let requests = queue.drain(..);
             requests.map(move |(_, request)| (home, request))
@@ -267,7 +268,7 @@ impl Disks {
     pub fn restore(
         &mut self,
         home: &mut Home,
-        id: u16,
+        id: HomeId,
         memory: &mut dyn Memory,
     ) -> Result<(), String> {
         let now_ms = self.unix_ms;

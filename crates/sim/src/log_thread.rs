@@ -7,6 +7,7 @@ use crate::faults::DiskFaults;
 use crate::mutation::Saboteur;
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::home::{FoundWindow, Home, HomeOutputs};
+use broker::mail::HomeId;
 use broker::settings::{LogSettings, OlderEpoch, Settings};
 use log::store::hostile::{HostileDisk, HostileFile, proven_bytes};
 use log::store::{Disk, DiskError, OpenError, Recovered, Store, StoreSettings};
@@ -282,7 +283,7 @@ impl LogThread {
     /// The lowest offset at the start, for each partition.
     pub fn floors(&self) -> Vec<(u32, u64)> {
         let floors = self.recovered.iter().flat_map(|found| &found.floors);
-        (self.settings.first_partition..).zip(floors.copied()).collect()
+        (self.settings.first_partition.0..).zip(floors.copied()).collect()
     }
 
     /// Draws whether the disk is full when the log begins.
@@ -336,7 +337,7 @@ impl LogThread {
         now_ms: u64,
         unix_ms: u64,
         faults: &DiskFaults,
-        requests: Vec<(u16, DiskRequest)>,
+        requests: Vec<(HomeId, DiskRequest)>,
     ) {
         if self.random.chance(0.5) {
             self.disk.stop_after(self.random.below(6) as u32);
@@ -360,7 +361,7 @@ impl LogThread {
     }
 
     /// Stops the node regularly: requests are completed, and the log is closed.
-    pub fn stop(&mut self, now_ms: u64, unix_ms: u64, requests: Vec<(u16, DiskRequest)>) {
+    pub fn stop(&mut self, now_ms: u64, unix_ms: u64, requests: Vec<(HomeId, DiskRequest)>) {
         self.turn(now_ms, unix_ms, &DiskFaults::default(), requests);
         while self.has_more {
             self.turn(now_ms, unix_ms, &DiskFaults::default(), Vec::new());
@@ -467,8 +468,8 @@ impl LogThread {
         now_ms: u64,
         unix_ms: u64,
         faults: &DiskFaults,
-        requests: Vec<(u16, DiskRequest)>,
-    ) -> Vec<(u16, DiskLetter)> {
+        requests: Vec<(HomeId, DiskRequest)>,
+    ) -> Vec<(HomeId, DiskLetter)> {
         self.strike(now_ms, faults);
         let mut letters = Vec::new();
         if let Some(worker) = &mut self.worker {
@@ -488,7 +489,7 @@ impl LogThread {
     pub fn restore(
         &mut self,
         home: &mut Home,
-        id: u16,
+        id: HomeId,
         memory: &mut dyn Memory,
     ) -> Result<Option<FoundWindow>, String> {
         let restoration = self.restorations.get_mut(usize::from(id)).and_then(Option::take);
@@ -500,13 +501,14 @@ impl LogThread {
             }
             Some(found) => found.restore(home, memory),
         };
-        let window = restored.map_err(|code| format!("home {id} was not restored: {code:?}"))?;
+        let window =
+            restored.map_err(|code| format!("home {} was not restored: {code:?}", id.0))?;
         let is_lost = self.saboteur.borrow_mut().loses_window();
         Ok((!is_lost).then_some(window))
     }
 
     /// Restores a home with a planted bug.
-    fn restore_badly(&mut self, home: &mut Home, id: u16, memory: &mut dyn Memory) {
+    fn restore_badly(&mut self, home: &mut Home, id: HomeId, memory: &mut dyn Memory) {
         let (Some(recovered), Some(worker)) = (&self.recovered, &mut self.worker) else {
             return;
         };
@@ -514,36 +516,36 @@ impl LogThread {
         let store = worker.store_mut();
         let first = self.settings.first_partition;
         let homes = u32::from(self.homes);
-        let own = |partition: u32| (partition + first) % homes == u32::from(id);
+        let own = |place: u32| first.nth(place).0 % homes == u32::from(id.0);
         let mut saboteur = self.saboteur.borrow_mut();
         for (partition, floor) in (0..).zip(&recovered.floors) {
-            home.restore_floor(partition + first, *floor);
+            home.restore_floor(first.nth(partition), *floor);
         }
         for (partition, through) in (0..).zip(&recovered.damaged_through) {
-            home.restore_damage(partition + first, *through);
+            home.restore_damage(first.nth(partition), *through);
         }
         let _ = store.topics(&mut |partition, name, last| {
             if own(partition) {
-                let _ = home.restore_topic(partition + first, name, last);
+                let _ = home.restore_topic(first.nth(partition), name, last);
             }
         });
         let _ = store.retained(&mut |partition, name, record| {
             if own(partition) && !saboteur.loses_retained() {
                 let record = Slice::copy_of(record.bytes());
-                let _ = home.restore_retained(partition + first, name, &record);
+                let _ = home.restore_retained(first.nth(partition), name, &record);
             }
         });
         let cache_bytes = self.settings.cache_bytes;
         let _ = store.recent(cache_bytes, &mut |partition, name, record| {
             if own(partition) && !saboteur.skips_recovered() {
                 let record = Slice::copy_of(record.bytes());
-                let place = partition + first;
+                let place = first.nth(partition);
                 let _ = home.restore_record(place, name, &record, memory, out);
             }
         });
         for (partition, head) in (0..).zip(&recovered.heads) {
             let head = saboteur.lowers_head(*head);
-            home.restore_head(partition + first, head);
+            home.restore_head(first.nth(partition), head);
         }
         home.set_log_available(self.index, store.is_available());
     }

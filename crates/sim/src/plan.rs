@@ -5,7 +5,7 @@ use crate::faults::{ClientFaults, Crash, DiskFaults, MailFaults, NetFaults};
 use crate::mutation::Mutation;
 use broker::entitlement::Permissions;
 use broker::filters::FilterTrie;
-use broker::mail::Code;
+use broker::mail::{Code, PartitionId};
 use broker::settings::{
     CompressionSettings, Durability, EntitlementSettings, LagPolicy, Limits, LogSettings,
     OlderEpoch, RuleSettings, Settings, SysSettings, TicketKey, TicketSettings,
@@ -304,7 +304,7 @@ impl Plan {
 
     /// Whether a topic's log is in memory only.
     pub fn is_in_memory(&self, topic: usize) -> bool {
-        self.settings.log_on_disk(self.partition(topic)).is_none()
+        self.settings.log_on_disk(PartitionId(self.partition(topic))).is_none()
     }
 
     /// The policy of a lagging subscription to a topic.
@@ -335,7 +335,7 @@ impl Plan {
 
     /// The partition of a topic.
     pub fn partition(&self, topic: usize) -> u32 {
-        self.settings.locate(&self.topics[topic]).1
+        self.settings.locate(&self.topics[topic]).1.0
     }
 
     /// The topic with a name.
@@ -511,7 +511,7 @@ fn draw_settings(
         let mut memory = logs[0].clone();
         memory.name = "memory".into();
         memory.durability = Durability::Memory;
-        memory.first_partition = memory.partitions_count;
+        memory.first_partition = PartitionId(memory.partitions_count);
         memory.epoch = EPOCH;
         logs.push(memory);
         rules[1].log = 1;

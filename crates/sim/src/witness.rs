@@ -6,6 +6,7 @@
 use crate::client::{Client, Context, Fortune, Peer, Phase};
 use crate::oracle::Oracle;
 use crate::plan::Plan;
+use broker::mail::PartitionId;
 use broker::sys;
 use client::session::{Event, Reason, Session, Settings, SubscribeOptions};
 use client::{Policy, Position, Start};
@@ -43,7 +44,7 @@ impl Witness {
         let options =
             SubscribeOptions { policy: Some(Policy::Replay), ..SubscribeOptions::default() };
         for topic in topics {
-            let (_, partition) = context.plan.settings.locate(topic);
+            let (_, PartitionId(partition)) = context.plan.settings.locate(topic);
             let epoch = context.oracle.present_epoch(partition);
             let start = Start::Since(Position { epoch, offset: 0 });
             if let Err(error) = self.session.subscribe(topic, start, &options) {

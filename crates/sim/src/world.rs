@@ -138,7 +138,7 @@ impl World {
             Err(text) => oracle.fail(None, text),
         }
         for log in &plan.settings.logs {
-            oracle.lives.add_log(log.first_partition + log.partitions_count, log.epoch);
+            oracle.lives.add_log(log.first_partition.nth(log.partitions_count).0, log.epoch);
         }
         let crashes = plan.crashes.iter().rev().copied().collect();
         let reloads = plan.reloads.iter().rev().copied().collect();

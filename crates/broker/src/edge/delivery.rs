@@ -41,7 +41,7 @@ impl<'a> Delivery<'a> {
 
     /// A record of a page for subscriptions to filters, which need no index.
     pub fn of_page(record: &'a Slice) -> Option<Delivery<'a>> {
-        Delivery::new(record, 0, TopicIndex(0))
+        Delivery::new(record, HomeId(0), TopicIndex(0))
     }
 
     pub fn origin(&self) -> Origin {

@@ -143,7 +143,7 @@ impl Drain {
     /// A client's delay before it returns, in milliseconds: evenly over the window, even with few
     /// clients. Neighbours lie far apart, and so do edges.
     pub fn return_after_ms(&self, edge: EdgeId, index: ConnIndex) -> u64 {
-        let of_edge = u32::from(edge).wrapping_mul(EDGES_APART);
+        let of_edge = u32::from(edge.0).wrapping_mul(EDGES_APART);
         let place = index.0.wrapping_mul(GOLDEN).wrapping_add(of_edge);
         (u64::from(place) * self.window_ms) >> 32
     }
@@ -202,7 +202,7 @@ mod tests {
         let drain = Drain::new(1_000);
         let mut tenths = [0; 10];
         for index in 0..100 {
-            tenths[drain.return_after_ms(1, ConnIndex(index)) as usize / 100] += 1;
+            tenths[drain.return_after_ms(EdgeId(1), ConnIndex(index)) as usize / 100] += 1;
         }
         assert!(tenths.iter().all(|count| (9..=11).contains(count)), "{tenths:?}");
     }

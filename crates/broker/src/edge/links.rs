@@ -62,7 +62,8 @@ impl Links {
     /// The first home without room for a request that it answers from memory.
     #[inline]
     pub fn full_home(&self, limits: &Limits) -> Option<HomeId> {
-        (0..).zip(&self.homes).find(|(_, link)| !link.memory.has_room(limits)).map(|(home, _)| home)
+        let full = (0..).zip(&self.homes).find(|(_, link)| !link.memory.has_room(limits));
+        full.map(|(home, _)| HomeId(home))
     }
 
     /// Whether a home has room for a page of a log.
@@ -276,20 +277,20 @@ mod tests {
     }
 
     fn waiting(links: &mut Links, lane: Lane, limits: &Limits) -> Vec<u32> {
-        links.take_waiting(0, lane, limits).map(|key| key.index).collect()
+        links.take_waiting(HomeId(0), lane, limits).map(|key| key.index).collect()
     }
 
     #[test]
     fn connections_that_had_room_wait_behind_the_others() {
         let limits = limits(1);
         let mut links = Links::new(1, 1);
-        links.post(0, Lane::Memory, 10, &limits);
-        assert_eq!(links.full_home(&limits), Some(0));
+        links.post(HomeId(0), Lane::Memory, 10, &limits);
+        assert_eq!(links.full_home(&limits), Some(HomeId(0)));
         for (index, is_served) in [(1, true), (2, false), (3, true), (4, false), (2, true)] {
-            links.wait_in_turn(0, key(index), is_served);
+            links.wait_in_turn(HomeId(0), key(index), is_served);
         }
         assert!(waiting(&mut links, Lane::Memory, &limits).is_empty(), "no room yet");
-        links.consume(0, Lane::Memory, 1, 10);
+        links.consume(HomeId(0), Lane::Memory, 1, 10);
         assert_eq!(waiting(&mut links, Lane::Memory, &limits), [2, 4, 1, 3]);
         assert!(waiting(&mut links, Lane::Memory, &limits).is_empty(), "each goes on once");
     }
@@ -298,14 +299,14 @@ mod tests {
     fn a_full_log_leaves_memory_and_other_logs_alone() {
         let limits = limits(2);
         let mut links = Links::new(1, 2);
-        links.post(0, Lane::Disk(1), 10, &limits);
+        links.post(HomeId(0), Lane::Disk(1), 10, &limits);
         assert_eq!(links.take_full_log(), None);
-        links.post(0, Lane::Disk(1), 10, &limits);
-        assert_eq!(links.take_full_log(), Some((0, 1)));
-        assert!(links.may_request(0, &limits) && !links.is_settled());
-        links.wait(0, Lane::Disk(1), key(7));
+        links.post(HomeId(0), Lane::Disk(1), 10, &limits);
+        assert_eq!(links.take_full_log(), Some((HomeId(0), 1)));
+        assert!(links.may_request(HomeId(0), &limits) && !links.is_settled());
+        links.wait(HomeId(0), Lane::Disk(1), key(7));
         assert!(waiting(&mut links, Lane::Disk(0), &limits).is_empty());
-        links.set_stalled(0, Lane::Disk(1), true);
+        links.set_stalled(HomeId(0), Lane::Disk(1), true);
         assert_eq!(waiting(&mut links, Lane::Disk(1), &limits), [7], "a stalled log refuses");
     }
 
@@ -313,8 +314,8 @@ mod tests {
     fn readers_go_on_as_far_as_pages_have_room() {
         let limits = limits(3);
         let mut links = Links::new(1, 1);
-        links.post(0, Lane::Pages(0), 0, &limits);
-        (0..4).for_each(|index| links.wait(0, Lane::Pages(0), key(index)));
+        links.post(HomeId(0), Lane::Pages(0), 0, &limits);
+        (0..4).for_each(|index| links.wait(HomeId(0), Lane::Pages(0), key(index)));
         let mut woken = Vec::new();
         assert!(links.has_readers(&limits));
         links.take_readers(&limits, |key| woken.push(key.index));
@@ -326,8 +327,8 @@ mod tests {
     fn credit_goes_back_in_portions() {
         let limits = Limits { stream_credit_bytes: 800, ..Limits::default() };
         let mut links = Links::new(1, 1);
-        assert_eq!(links.credit(0, 99, &limits), None);
-        assert_eq!(links.credit(0, 2, &limits), Some(101));
-        assert_eq!(links.credit(0, 0, &limits), None);
+        assert_eq!(links.credit(HomeId(0), 99, &limits), None);
+        assert_eq!(links.credit(HomeId(0), 2, &limits), Some(101));
+        assert_eq!(links.credit(HomeId(0), 0, &limits), None);
     }
 }

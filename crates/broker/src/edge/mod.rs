@@ -141,7 +141,7 @@ impl Edge {
         self.renew_journal();
         // The credit may be less than a portion by the old bound and a portion by the new: a home
         // without credit would wait for it for ever.
-        for home in 0..self.settings.homes_count {
+        for home in self.settings.homes() {
             self.give_credit(home, 0);
         }
     }
@@ -273,7 +273,7 @@ impl Edge {
     /// The number by which the node knows the connection.
     pub(crate) fn connection_number(&self, index: ConnIndex) -> u64 {
         let generation = u64::from(self.connections.slots[index].generation);
-        u64::from(self.id) << 48 | (generation & 0xff_ffff) << 24 | u64::from(index.0 & 0xff_ffff)
+        u64::from(self.id.0) << 48 | (generation & 0xff_ffff) << 24 | u64::from(index.0 & 0xff_ffff)
     }
 }
 

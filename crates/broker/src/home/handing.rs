@@ -7,6 +7,7 @@
 use super::Home;
 use super::partitions::HomePartition;
 use crate::handing::TakeOverError;
+use crate::mail::{HomeId, PartitionId};
 use crate::settings::Settings;
 use log::{Memory, Partition};
 use std::collections::VecDeque;
@@ -14,7 +15,8 @@ use std::sync::Arc;
 use stdx::handing::{Hand, Input, Layout};
 
 /// The fields of a partition that are handed over beside its log.
-type Known = ((u32, u64, usize, bool), (u64, u64, u64, u64), Box<[u64]>, (VecDeque<u64>, u64));
+type Known =
+    ((PartitionId, u64, usize, bool), (u64, u64, u64, u64), Box<[u64]>, (VecDeque<u64>, u64));
 
 impl Home {
     /// Appends the whole state.
@@ -67,7 +69,7 @@ impl Home {
         memory: &mut dyn Memory,
     ) -> Result<Home, TakeOverError> {
         let malformed = TakeOverError::Malformed;
-        let id = u16::take(input).ok_or(malformed)?;
+        let id = HomeId::take(input).ok_or(malformed)?;
         let interests = Hand::take(input).ok_or(malformed)?;
         let count = usize::take(input).ok_or(malformed)?;
         let mut partitions = Vec::new();

@@ -8,7 +8,7 @@
 //! evicts nor keeps anything.
 
 use super::staging::Staging;
-use crate::mail::{Gap, GapReason, PartitionId};
+use crate::mail::{Gap, GapReason, HomeId, PartitionId};
 use crate::now::Now;
 use crate::settings::{Durability, LogSettings, Settings};
 use log::Partition;
@@ -153,13 +153,13 @@ impl Elapsed {
 const CACHE_SEGMENT_BYTES_MAX: u64 = 2 << 20;
 
 /// The partitions that live at `home`, in order, and its shares in their logs.
-pub(super) fn partitions_of(settings: &Settings, home: u16) -> (Vec<HomePartition>, Vec<Share>) {
+pub(super) fn partitions_of(settings: &Settings, home: HomeId) -> (Vec<HomePartition>, Vec<Share>) {
     let mut partitions: Vec<HomePartition> = Vec::new();
     let mut shares = Vec::new();
     for log in &settings.logs {
         let first = partitions.len() as u32;
-        let ids = log.first_partition..log.first_partition + log.partitions_count;
-        let own: Vec<PartitionId> = ids.filter(|id| settings.home_of(*id) == home).collect();
+        let own: Vec<PartitionId> =
+            log.partitions().filter(|id| settings.home_of(*id) == home).collect();
         let share = share_of(log, first, own.len() as u32);
         let segment_bytes = segment_bytes(log, &share);
         partitions.extend(own.into_iter().map(|id| HomePartition {
@@ -169,7 +169,7 @@ pub(super) fn partitions_of(settings: &Settings, home: u16) -> (Vec<HomePartitio
             log: Partition::new(
                 log::Settings {
                     segment_bytes: segment_bytes as usize,
-                    partition: id - log.first_partition,
+                    partition: id.place_after(log.first_partition).unwrap_or(0),
                     epoch: log.epoch,
                 },
                 1,
@@ -190,7 +190,7 @@ pub(super) fn partitions_of(settings: &Settings, home: u16) -> (Vec<HomePartitio
 
 /// The maximum number of segments of a home in memory, if no record is larger than a segment.
 /// In a [`log::Memory`] of the kernel each is a descriptor.
-pub fn segments_max(settings: &Settings, home: u16) -> u64 {
+pub fn segments_max(settings: &Settings, home: HomeId) -> u64 {
     let (partitions, shares) = partitions_of(settings, home);
     let of_share = |(log, share): (&LogSettings, &Share)| {
         // A record that does not fit leaves up to half of a segment empty.

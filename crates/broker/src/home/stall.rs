@@ -113,7 +113,7 @@ impl Home {
     }
 
     fn report_stalled(&self, share: usize, is_stalled: bool, turn: &mut Turn<'_>) {
-        for edge in 0..self.interests.edges.len() as EdgeId {
+        for edge in (0..self.interests.edges.len() as u16).map(EdgeId) {
             let log = share as u16;
             turn.out.post(edge, ToEdge::Stalled { log, is_stalled });
         }

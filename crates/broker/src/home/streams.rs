@@ -70,7 +70,8 @@ impl Home {
             waiting = 0;
             self.next_edge = (edge + 1) % edges;
             if let Some(local) = state.lagging.pop_front() {
-                let scanned = self.feed(edge as EdgeId, local, left.min(PUMP_TURN_RECORDS), turn);
+                let scanned =
+                    self.feed(EdgeId(edge as u16), local, left.min(PUMP_TURN_RECORDS), turn);
                 left = left.saturating_sub(scanned.max(1));
                 if self.partitions[local as usize].lag_from[edge] != 0 {
                     self.interests.edges[edge].lagging.push_back(local);
@@ -89,25 +90,25 @@ impl Home {
     /// streams to the edge that have lost something report it as well: an edge examines all its
     /// topics for it, and does that once for all of them.
     pub(super) fn settle_stream(&mut self, edge: EdgeId, local: u32, turn: &mut Turn<'_>) {
-        let edge = usize::from(edge);
-        if !self.partitions[local as usize].has_lost(edge) {
+        let place = usize::from(edge);
+        if !self.partitions[local as usize].has_lost(place) {
             return;
         }
-        let lagging = &mut self.interests.edges[edge].lagging;
+        let lagging = &mut self.interests.edges[place].lagging;
         for local in std::iter::once(local).chain(lagging.iter().copied()) {
             let partition = &mut self.partitions[local as usize];
-            if partition.has_lost(edge) {
+            if partition.has_lost(place) {
                 let letter = ToEdge::StreamGap {
                     partition: partition.id,
-                    from: partition.lag_from[edge] - 1,
+                    from: partition.lag_from[place] - 1,
                     to: partition.log.head(),
                 };
-                turn.out.post(edge as EdgeId, letter);
+                turn.out.post(edge, letter);
                 self.statistics.stream_gaps += 1;
-                partition.lag_from[edge] = 0;
+                partition.lag_from[place] = 0;
             }
         }
-        lagging.retain(|local| self.partitions[*local as usize].lag_from[edge] != 0);
+        lagging.retain(|local| self.partitions[*local as usize].lag_from[place] != 0);
     }
 
     /// Says how far the streams to an edge have come.

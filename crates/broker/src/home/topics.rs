@@ -78,7 +78,7 @@ pub(super) struct TopicTable {
 }
 
 impl Interest {
-    const VACANT: Interest = Interest { index: 0, edge: 0, flags: 0 };
+    const VACANT: Interest = Interest { index: 0, edge: EdgeId(0), flags: 0 };
 
     pub fn has(self, flags: u8) -> bool {
         self.flags & flags != 0
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     fn interest(edge: EdgeId) -> Interest {
-        Interest { index: u32::from(edge), edge, flags: interest::EXACT }
+        Interest { index: u32::from(edge.0), edge, flags: interest::EXACT }
     }
 
     #[test]
@@ -329,15 +329,18 @@ mod tests {
             let mut table = TopicTable::new(Seed(1, 2));
             let topic = table.insert(b"a", 0, u64::MAX - 5, 0).unwrap();
             assert_eq!(table.get(topic).unwrap().last(), u64::MAX - 5);
-            (0..3).for_each(|edge| table.add_interest(topic, interest(edge)));
+            (0..3).for_each(|edge| table.add_interest(topic, interest(EdgeId(edge))));
             for (gone, edge) in order.into_iter().enumerate() {
                 let mut edges: Vec<EdgeId> =
                     (0..).map_while(|nth| table.interest_at(topic, nth)).map(|i| i.edge).collect();
                 edges.sort();
                 assert_eq!(edges.len(), 3 - gone);
-                assert_eq!(table.interest_of(topic, edge), Some(interest(edge)));
-                assert_eq!(table.remove_interest(topic, edge), Some(interest(edge)));
-                assert_eq!(table.remove_interest(topic, edge), None);
+                assert_eq!(table.interest_of(topic, EdgeId(edge)), Some(interest(EdgeId(edge))));
+                assert_eq!(
+                    table.remove_interest(topic, EdgeId(edge)),
+                    Some(interest(EdgeId(edge)))
+                );
+                assert_eq!(table.remove_interest(topic, EdgeId(edge)), None);
             }
             assert!(table.interest_at(topic, 0).is_none() && table.more.is_empty());
         }

@@ -210,18 +210,18 @@ mod tests {
 
     fn take(window: &mut FoundWindow, id: &[u8], sequences: std::ops::Range<u64>) {
         let newest_first = sequences.rev().map(|number| (number, 10 * number, &b"t"[..]));
-        window.take_producer(0, id, 1, newest_first);
+        window.take_producer(PartitionId(0), id, 1, newest_first);
     }
 
     #[test]
     fn a_window_reaches_over_segments() {
         let mut window = window(5, 100);
         take(&mut window, b"a", 7..10);
-        assert_eq!(window.publications_wanted(0, b"a"), 2);
-        assert_eq!(window.publications_wanted(1, b"a"), 5);
+        assert_eq!(window.publications_wanted(PartitionId(0), b"a"), 2);
+        assert_eq!(window.publications_wanted(PartitionId(1), b"a"), 5);
         take(&mut window, b"a", 1..7);
         assert_eq!(sequences(&window, b"a"), [9, 8, 7, 6, 5]);
-        assert_eq!(window.publications_wanted(0, b"a"), 0);
+        assert_eq!(window.publications_wanted(PartitionId(0), b"a"), 0);
     }
 
     /// A higher number before a lower one belongs to an ended producer of the same name.
@@ -255,7 +255,7 @@ mod tests {
     fn the_newest_keys() {
         let mut window = window(1, 1);
         for (place, key) in [b"c", b"b", b"a"].into_iter().enumerate() {
-            window.take_key(3, b"t", key, 9 - place as u64, 1);
+            window.take_key(PartitionId(3), b"t", key, 9 - place as u64, 1);
         }
         let keys: Vec<&[u8]> = window.keys.iter().map(|found| &found.key[..]).collect();
         assert_eq!(keys, [b"c", b"b"]);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::limits::Limits;
+use crate::mail::PartitionId;
 use crate::settings::PublishSettings;
 use stdx::prng::Prng;
 
@@ -9,7 +10,7 @@ fn log(name: &str, first_partition: u32) -> LogSettings {
     LogSettings {
         name: name.into(),
         partitions_count: 4,
-        first_partition,
+        first_partition: PartitionId(first_partition),
         epoch: 7,
         log_bytes_max: 1 << 20,
         age_max_ms: 1_000,

@@ -2,6 +2,7 @@
 
 use crate::support::script;
 use broker::filters::FilterTrie;
+use broker::mail::PartitionId;
 use broker::settings::{Durability, Settings};
 use broker::topic::Filter;
 
@@ -10,7 +11,7 @@ fn two_logs(settings: &mut Settings) {
     let mut log = settings.logs[0].clone();
     log.name = "disk".into();
     log.durability = Durability::Disk;
-    log.first_partition = 1;
+    log.first_partition = PartitionId(1);
     log.cache_bytes = 1 << 20;
     settings.logs.push(log);
     let mut rule = settings.rules[0].clone();

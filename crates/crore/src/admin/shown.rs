@@ -58,7 +58,7 @@ pub fn topic(found: &Topic, subscribers: &[Subscribers]) -> Value {
     let all = edges.map(|(_, count)| u64::from(count.plain) + u64::from(count.by_filter));
     json!({
         "topic": found.name,
-        "partition": found.partition,
+        "partition": found.partition.0,
         "position": found.head.map(position),
         "retained_bytes": found.retained_bytes,
         "rate": found.recent.map(rate),
@@ -73,7 +73,7 @@ fn rate(recent: Recent) -> f64 {
 }
 
 fn of_thread(((edge, _), count): (&(EdgeId, u32), &Subscribers)) -> Value {
-    json!({"thread": edge, "plain": count.plain, "by_filter": count.by_filter})
+    json!({"thread": edge.0, "plain": count.plain, "by_filter": count.by_filter})
 }
 
 /// One topic with its details.

@@ -10,6 +10,7 @@ use super::options::{
 use super::relations::entitlement::takes_tokens;
 use broker::filters::FilterTrie;
 use broker::limits::{LIMITS, Limits};
+use broker::mail::PartitionId;
 use broker::settings::{
     AddressSettings, CompressionSettings, Durability, LogSettings, PublishSettings, Publishers,
     RuleSettings, Settings, SysSettings, TicketSettings,
@@ -262,7 +263,7 @@ fn tickets(configuration: &Configuration) -> TicketSettings {
 pub(super) const MEMORY_AGE_MAX_MS: u64 = 180_000;
 
 fn logs(configuration: &Configuration) -> Vec<LogSettings> {
-    let mut first_partition = 0;
+    let mut first_partition = PartitionId(0);
     let mut logs = Vec::with_capacity(configuration.logs.len());
     for entry in &configuration.logs {
         let log: LogTable = entry.read();
@@ -284,7 +285,7 @@ fn logs(configuration: &Configuration) -> Vec<LogSettings> {
             segment_bytes: log.segment_bytes,
             retained_bytes_max: log.retained_bytes_max,
         });
-        first_partition += log.partitions_count;
+        first_partition = first_partition.nth(log.partitions_count);
     }
     logs
 }

@@ -10,7 +10,7 @@ use crate::age_clock::AgeClock;
 use crate::logs::LogStatistics;
 use crate::timing::UNTIMED;
 use broker::disk::{DiskQuery, Token};
-use broker::mail::{HomeId, PartitionId};
+use broker::mail::HomeId;
 use broker::settings::Settings;
 use log::store::{Disk, HandedLog, Store, StoreError};
 use std::collections::VecDeque;
@@ -18,8 +18,7 @@ use stdx::handing::{Hand, Input, Layout};
 
 /// The handed-over state besides the log: refused generations, the clock, the waiting reads, and
 /// the counts.
-type Known =
-    (Vec<Option<u32>>, AgeClock, VecDeque<(HomeId, Token, PartitionId, DiskQuery)>, LogStatistics);
+type Known = (Vec<Option<u32>>, AgeClock, VecDeque<(HomeId, Token, u32, DiskQuery)>, LogStatistics);
 
 /// The layout of the hand-over.
 pub(crate) fn layout(layout: &mut Layout) {

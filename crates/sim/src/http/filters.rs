@@ -137,7 +137,7 @@ fn positions_of(context: &Context<'_>, cursor: &str) -> Vec<(u32, (u64, u64))> {
             };
             std::iter::repeat_n(offset, count)
         });
-        for (partition, offset) in (log.first_partition..).zip(offsets) {
+        for (partition, offset) in (log.first_partition.0..).zip(offsets) {
             if let Ok(epoch) = epoch.parse() {
                 positions.push((partition, (epoch, offset)));
             }

@@ -7,6 +7,7 @@ use crate::memory::SimMemory;
 use crate::mesh::SimMailbox;
 use crate::network::{SimNet, fold};
 use broker::home::Home;
+use broker::mail::HomeId;
 use broker::settings::LogSettings;
 use node::mailbox::Control;
 use node::reactor::{Reactor, ReactorParts};
@@ -22,7 +23,7 @@ fn starts_of(log: &LogSettings, former: u64) -> BTreeMap<u32, u64> {
     let since = since.map_or(&[][..], |since| &older[since..]);
     let mut starts = BTreeMap::new();
     for older in since {
-        for (partition, valid_below) in (log.first_partition..).zip(&older.valid_below) {
+        for (partition, valid_below) in (log.first_partition.0..).zip(&older.valid_below) {
             let start = starts.entry(partition).or_insert(u64::MAX);
             *start = (*start).min(*valid_below);
         }
@@ -49,12 +50,12 @@ impl World {
             );
             self.memories.push(memory.clone());
             let home = (shard < homes).then(|| {
-                let mut home = Home::new(settings.clone(), shard as u16, (seed, !seed));
+                let mut home = Home::new(settings.clone(), HomeId(shard as u16), (seed, !seed));
                 if let Some(value) = self.plan.counters_begin_at() {
                     home.begin_counters_at(value);
                 }
                 let mut disks = self.disks.borrow_mut();
-                if let Err(text) = disks.restore(&mut home, shard as u16, &mut memory) {
+                if let Err(text) = disks.restore(&mut home, HomeId(shard as u16), &mut memory) {
                     self.oracle.fail(None, text);
                 }
                 home

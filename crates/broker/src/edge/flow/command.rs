@@ -116,7 +116,7 @@ impl Edge {
         // A partition of a log that the node no longer has: the client would take silence for
         // completeness.
         let partitions_count = self.settings.partitions_count();
-        if since.iter().any(|cursor| cursor.partition >= partitions_count) {
+        if since.iter().any(|cursor| cursor.partition.0 >= partitions_count) {
             return self.refuse(index, reference, Refusal::of(ErrorCode::PositionUnavailable));
         }
         self.charge_filter();

@@ -252,7 +252,7 @@ impl Edge {
 
     /// Names a topic to native clients of this edge.
     pub(crate) fn alias(&self, home: HomeId, topic: TopicIndex) -> u32 {
-        topic.0 * u32::from(self.settings.homes_count) + u32::from(home)
+        topic.0 * u32::from(self.settings.homes_count) + u32::from(home.0)
     }
 
     fn enter_raw(&mut self, delivery: &Delivery<'_>) -> FrameNumber {

@@ -25,7 +25,7 @@ impl Edge {
     ) -> Option<SubIndex> {
         let kind = if fail_on_gap { Kind::FilterWithoutGap } else { Kind::Filter };
         let policy = policy.unwrap_or_else(|| self.settings.policy_of(filter));
-        let subscription = self.insert_subscription(index, client, 0, kind, policy);
+        let subscription = self.insert_subscription(index, client, HomeId(0), kind, policy);
         let name = match self.join_filter(index, subscription, filter) {
             Ok(name) => name,
             Err(refusal) => {
@@ -33,7 +33,7 @@ impl Edge {
                 return None;
             }
         };
-        self.subscriptions.expect_grants(subscription, self.settings.homes_count);
+        self.subscriptions.expect_grants(subscription, self.settings.homes());
         self.ask_for_filter(index, subscription, &name, since);
         Some(subscription)
     }
@@ -77,7 +77,7 @@ impl Edge {
     ) {
         let key = self.subscriptions.key(subscription);
         let user = self.user_hash(index);
-        for home in 0..self.settings.homes_count {
+        for home in self.settings.homes() {
             let is_theirs =
                 |cursor: &&PartitionCursor| self.settings.home_of(cursor.partition) == home;
             let since = since.iter().filter(is_theirs).copied().collect();

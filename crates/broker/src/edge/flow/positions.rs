@@ -38,7 +38,7 @@ impl Edge {
         }
         let now_s = self.now_s();
         self.subscriptions.begin_round(now_s, &self.settings);
-        for home in 0..self.settings.homes_count {
+        for home in self.settings.homes() {
             // One without room is asked the next time.
             if self.may_request(home) && self.subscriptions.ask_for_positions(home) {
                 self.request(home, ToHome::Positions);

@@ -194,7 +194,7 @@ impl Edge {
                 self.request(home, ToHome::Release { index: index.0, generation });
             }
             Some(Unused::Filter(filter)) => {
-                for home in 0..self.settings.homes_count {
+                for home in self.settings.homes() {
                     self.request(home, ToHome::RemoveFilter { filter: filter.clone() });
                 }
             }

@@ -117,7 +117,7 @@ impl Edge {
         if self.connections.slots[index].subscriptions_count as usize > SUBSCRIPTIONS_MAX {
             return self.end_ticket(index, Err(()));
         }
-        if let Some(home) = (0..self.settings.homes_count).find(|&home| !self.may_request(home)) {
+        if let Some(home) = self.settings.homes().find(|&home| !self.may_request(home)) {
             return self.wait_for(home, index);
         }
         let mut asked = Asked {
@@ -135,7 +135,7 @@ impl Edge {
             }
         }
         if has_filters {
-            for home in 0..self.settings.homes_count {
+            for home in self.settings.homes() {
                 asked.waiting.entry(home).or_default();
             }
         }
@@ -334,24 +334,25 @@ impl Edge {
         ticket: &Ticket,
         cursors: List<'_, ResumeCursor>,
     ) {
-        let mut newer: BTreeMap<(u32, Option<u32>), Position> = BTreeMap::new();
+        let mut newer: BTreeMap<(u32, Option<PartitionId>), Position> = BTreeMap::new();
         for cursor in cursors {
             let position =
                 Position { epoch: cursor.position.epoch, offset: cursor.position.offset };
-            newer.insert((cursor.subscription, cursor.partition), position);
+            newer.insert((cursor.subscription, cursor.partition.map(PartitionId)), position);
         }
         let settings = self.settings.clone();
-        let newest = |at: (u32, Option<u32>), partition: PartitionId, of_ticket: Position| {
-            let is_known =
-                |position: Position| position.is_known(settings.log_of(partition), partition);
-            let own = newer.get(&at).copied();
-            own.filter(|own| {
-                // The end of a log may be lost that a ticket knows, and its client has nothing
-                // of.
-                is_newer(*own, of_ticket) || is_known(*own) && !is_known(of_ticket)
-            })
-            .unwrap_or(of_ticket)
-        };
+        let newest =
+            |at: (u32, Option<PartitionId>), partition: PartitionId, of_ticket: Position| {
+                let is_known =
+                    |position: Position| position.is_known(settings.log_of(partition), partition);
+                let own = newer.get(&at).copied();
+                own.filter(|own| {
+                    // The end of a log may be lost that a ticket knows, and its client has nothing
+                    // of.
+                    is_newer(*own, of_ticket) || is_known(*own) && !is_known(of_ticket)
+                })
+                .unwrap_or(of_ticket)
+            };
         for subscription in &ticket.subscriptions {
             if self.connections.slots[index].is(flag::CLOSING) {
                 return;

@@ -26,10 +26,10 @@ pub(crate) struct Cursor {
 
 /// All cursors of a reader.
 pub(super) fn all_of((index, subscription): Reader) -> RangeInclusive<Member> {
-    (index, subscription, 0)..=(index, subscription, PartitionId::MAX)
+    (index, subscription, PartitionId::MIN)..=(index, subscription, PartitionId::MAX)
 }
 
 /// All cursors of a connection.
 pub(super) fn all_of_connection(index: ConnIndex) -> RangeInclusive<Member> {
-    (index, SubIndex::MIN, 0)..=(index, SubIndex::MAX, PartitionId::MAX)
+    (index, SubIndex::MIN, PartitionId::MIN)..=(index, SubIndex::MAX, PartitionId::MAX)
 }

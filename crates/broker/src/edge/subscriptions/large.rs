@@ -24,7 +24,7 @@ pub(super) struct Large {
 }
 
 /// In place of a home.
-pub(super) const FILTERS: HomeId = HomeId::MAX;
+pub(super) const FILTERS: HomeId = HomeId(u16::MAX);
 /// A session with more subscriptions is large.
 const CHAIN_WALK_MAX: u32 = 64;
 

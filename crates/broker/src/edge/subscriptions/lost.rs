@@ -53,8 +53,9 @@ impl Subscriptions {
     /// recover. Their connections, in order.
     pub fn leave_lost(&mut self, lost: &Lost, settings: &Settings) -> Vec<ConnIndex> {
         let mut concerned: Vec<(SubIndex, u64)> = Vec::new();
-        for (home, topics) in (0..).zip(&self.topics) {
-            let mut of_home = lost.streams.range((home, 0)..=(home, PartitionId::MAX));
+        for (home, topics) in (0..).map(HomeId).zip(&self.topics) {
+            let mut of_home =
+                lost.streams.range((home, PartitionId::MIN)..=(home, PartitionId::MAX));
             if of_home.next().is_none() {
                 continue;
             }
@@ -86,9 +87,10 @@ mod tests {
     #[test]
     fn of_two_losses_in_a_row_the_first_counts() {
         let mut lost = Lost::default();
-        for (stream, from) in [((0, 1), 38), ((0, 2), 7), ((0, 1), 40)] {
-            lost.note(stream, from);
+        let stream = |partition| (HomeId(0), PartitionId(partition));
+        for (partition, from) in [(1, 38), (2, 7), (1, 40)] {
+            lost.note(stream(partition), from);
         }
-        assert_eq!(lost.streams, BTreeMap::from([((0, 1), 38), ((0, 2), 7)]));
+        assert_eq!(lost.streams, BTreeMap::from([(stream(1), 38), (stream(2), 7)]));
     }
 }

@@ -86,12 +86,12 @@ impl Opening {
 
 impl Subscriptions {
     /// A subscription to a filter has been posted to every home.
-    pub fn expect_grants(&mut self, subscription: SubIndex, homes_count: HomeId) {
+    pub fn expect_grants(&mut self, subscription: SubIndex, homes: impl Iterator<Item = HomeId>) {
         let fail_on_gap = self.table[subscription.0].fails_on_gap();
         let reader = self.reader_of(subscription);
         let opening = self.catch_up.opening.entry(reader).or_default();
         opening.fail_on_gap = fail_on_gap;
-        opening.waiting.extend((0..homes_count).map(|home| (subscription, home)));
+        opening.waiting.extend(homes.map(|home| (subscription, home)));
     }
 
     /// Whether homes are to answer for the reader.

@@ -78,7 +78,9 @@ impl Reads {
     pub fn next(&self, index: ConnIndex, log: u16, from: Bound<Turn>) -> Option<Turn> {
         const LAST: Turn = (SubIndex::MAX, true, PartitionId::MAX);
         let from = match from {
-            Bound::Unbounded => Bound::Included((index, log, (SubIndex::MIN, false, 0))),
+            Bound::Unbounded => {
+                Bound::Included((index, log, (SubIndex::MIN, false, PartitionId::MIN)))
+            }
             Bound::Included(turn) => Bound::Included((index, log, turn)),
             Bound::Excluded(LAST) => return None,
             Bound::Excluded(turn) => Bound::Excluded((index, log, turn)),

@@ -60,6 +60,14 @@ struct LogCursor {
     offsets: Vec<u64>,
 }
 
+impl LogCursor {
+    /// The offset of a partition of the log. None if it is not of this log.
+    fn offset_mut(&mut self, partition: PartitionId) -> Option<&mut u64> {
+        let place = partition.place_after(self.first_partition)?;
+        self.offsets.get_mut(place as usize)
+    }
+}
+
 impl StreamCursor {
     /// A cursor of topics that are filters or not; without positions yet.
     pub fn new(is_filter: &[bool]) -> StreamCursor {
@@ -190,22 +198,16 @@ impl StreamCursor {
     /// Settles filters in one partition: everything up to here has been sent, and nothing beyond
     /// it.
     pub fn set_partition(&mut self, partition: PartitionId, offset: u64) {
-        if let Some(log) = self.log_of(partition) {
-            let place = partition - log.first_partition;
-            if let Some(place) = log.offsets.get_mut(place as usize) {
-                *place = offset;
-            }
+        let log = self.log_of(partition);
+        if let Some(place) = log.and_then(|log| log.offset_mut(partition)) {
+            *place = offset;
         }
     }
 
     /// Settles filters in one partition: everything up to here has been sent, and perhaps more.
     /// True if the cursor moved.
     pub fn advance_partition(&mut self, partition: PartitionId, offset: u64) -> bool {
-        let Some(log) = self.log_of(partition) else {
-            return false;
-        };
-        let place = (partition - log.first_partition) as usize;
-        match log.offsets.get_mut(place) {
+        match self.log_of(partition).and_then(|log| log.offset_mut(partition)) {
             Some(place) if *place < offset => {
                 *place = offset;
                 true
@@ -226,11 +228,9 @@ impl StreamCursor {
         };
         logs.iter()
             .flat_map(|log| {
-                (log.first_partition..).zip(&log.offsets).map(|(partition, offset)| {
-                    PartitionCursor {
-                        partition,
-                        position: Position { epoch: log.epoch, offset: *offset },
-                    }
+                (0..).zip(&log.offsets).map(|(place, offset)| PartitionCursor {
+                    partition: log.first_partition.nth(place),
+                    position: Position { epoch: log.epoch, offset: *offset },
                 })
             })
             .collect()
@@ -358,7 +358,7 @@ mod tests {
         let logs = partitions.iter().map(|&partitions_count| {
             let log = LogSettings {
                 partitions_count,
-                first_partition: first,
+                first_partition: PartitionId(first),
                 epoch: 7,
                 ..LogSettings::default()
             };
@@ -402,7 +402,11 @@ mod tests {
         assert_eq!(cursor.text(), None);
         cursor.begin_filters(
             [0].into_iter(),
-            &[begin(0, 7, 12), begin(2, 7, 100), begin(3, 9, u64::MAX)],
+            &[
+                begin(PartitionId(0), 7, 12),
+                begin(PartitionId(2), 7, 100),
+                begin(PartitionId(3), 9, u64::MAX),
+            ],
             &settings,
         );
         let text = "-/7:c..2s/9:3w5e11264sgsf";
@@ -411,7 +415,7 @@ mod tests {
         other.read(text, &settings);
         assert_eq!(other.logs, cursor.logs);
         assert_eq!(other.partitions(&settings)[3].position.offset, u64::MAX);
-        other.set_partition(1, 36);
+        other.set_partition(PartitionId(1), 36);
         assert_eq!(other.text().as_deref(), Some("-/7:c.10.2s/9:3w5e11264sgsf"));
         for text in [
             "-",
@@ -426,8 +430,10 @@ mod tests {
         ] {
             let mut cursor = StreamCursor::new(&[true]);
             cursor.read(text, &settings);
-            let unknown =
-                PartitionCursor { partition: 0, position: Position { epoch: 0, offset: 0 } };
+            let unknown = PartitionCursor {
+                partition: PartitionId(0),
+                position: Position { epoch: 0, offset: 0 },
+            };
             assert_eq!(cursor.partitions(&settings)[0], unknown, "{text}");
         }
     }
@@ -449,10 +455,10 @@ mod tests {
             }
         };
         check(&[], "-/7:~9/7:", "-/7:......../7:");
-        check(&[(0, 12)], "-/7:c.~8/7:", "-/7:c......../7:");
-        check(&[(8, 1)], "-/7:~8.1/7:", "-/7:~4.~4.1/7:");
-        check(&[(4, 1), (9, 1)], "-/7:~4.1.~4/7:1", "-/7:....1..../7:1");
-        check(&[(3, 1)], "-/7:...1.~5/7:", "-/7:~3.1.~5/7:~1");
+        check(&[(PartitionId(0), 12)], "-/7:c.~8/7:", "-/7:c......../7:");
+        check(&[(PartitionId(8), 1)], "-/7:~8.1/7:", "-/7:~4.~4.1/7:");
+        check(&[(PartitionId(4), 1), (PartitionId(9), 1)], "-/7:~4.1.~4/7:1", "-/7:....1..../7:1");
+        check(&[(PartitionId(3), 1)], "-/7:...1.~5/7:", "-/7:~3.1.~5/7:~1");
         for bad in [
             "-/7:~8/7:",
             "-/7:~a/7:",
@@ -504,7 +510,8 @@ mod tests {
                 if has_filters {
                     cursor.topics.push(Place::Filter);
                     let all = 0..settings.partitions_count();
-                    let all: Vec<_> = all.map(|at| begin(at, u64::MAX, u64::MAX)).collect();
+                    let all: Vec<_> =
+                        all.map(|at| begin(PartitionId(at), u64::MAX, u64::MAX)).collect();
                     cursor.begin_filters(std::iter::empty(), &all, &settings);
                 }
                 let length = cursor.text().unwrap().len() - 2 * usize::from(has_filters);

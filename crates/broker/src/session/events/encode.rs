@@ -184,7 +184,7 @@ fn filter_gap(
         Found::AfterRefusal => about(stream.events.as_deref(), client),
         Found::AtStart(_) | Found::InPage => Vec::from(b"{"),
     };
-    json::append(&mut data, format_args!("\"partition\":{partition},\"gap\":"));
+    json::append(&mut data, format_args!("\"partition\":{},\"gap\":", partition.0));
     json::append_gap(&mut data, gap);
     data.push(b'}');
     let encoded = event("crore.gap", None, &data, out);
@@ -209,7 +209,7 @@ fn left_out_event(
     let (mut data, settles) = match partition {
         Some(partition) => {
             let mut data = Vec::new();
-            json::append(&mut data, format_args!("{{\"partition\":{partition},"));
+            json::append(&mut data, format_args!("{{\"partition\":{},", partition.0));
             (data, Settles::Filters { partition, after: from, through })
         }
         None => {

@@ -3,7 +3,7 @@
 //! Step 3 of the path. Values in, values out: no state, no limits, no permissions.
 
 use crate::command::{Begin, Command, History, Malformed, Publish, Subscribe};
-use crate::mail::{PartitionCursor, Start};
+use crate::mail::{PartitionCursor, PartitionId, Start};
 use crate::notice::Refusal;
 use crate::position::Position;
 use crate::session::native::encode::policy_of;
@@ -95,7 +95,7 @@ fn begin_of(start: native::Start<'_>) -> Begin {
         native::Start::SinceEach(cursors) => {
             let each: BTreeMap<_, _> = cursors
                 .iter()
-                .map(|cursor| (cursor.partition, position_of(cursor.position)))
+                .map(|cursor| (PartitionId(cursor.partition), position_of(cursor.position)))
                 .collect();
             let cursor_of = |(partition, position)| PartitionCursor { partition, position };
             Begin::After(each.into_iter().map(cursor_of).collect())

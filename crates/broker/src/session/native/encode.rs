@@ -97,7 +97,7 @@ fn skipped(
 ) -> ServerFrame<'static> {
     ServerFrame::Skipped(native::Skipped {
         subscription: client,
-        partition: partition.map(|partition| PartitionEpoch { partition, epoch }),
+        partition: partition.map(|partition| PartitionEpoch { partition: partition.0, epoch }),
         from,
         through,
         reason,
@@ -132,7 +132,7 @@ fn subscribed_filter(client: u32, beginnings: &[notice::Beginning], out: &mut Ve
     let partitions: Vec<PartitionBeginning> = beginnings
         .iter()
         .map(|beginning| PartitionBeginning {
-            partition: beginning.partition,
+            partition: beginning.partition.0,
             beginning: Beginning {
                 through: native::Position { epoch: beginning.epoch, offset: beginning.through },
                 replaying: beginning.is_replaying,
@@ -161,7 +161,7 @@ fn gap_of(
 ) -> ServerFrame<'static> {
     ServerFrame::Gap(native::Gap {
         subscription: client,
-        partition,
+        partition: partition.map(|partition| partition.0),
         epoch,
         from: gap.from,
         to: gap.to,
@@ -170,6 +170,7 @@ fn gap_of(
 }
 
 fn caught_up(client: u32, partition: Option<PartitionId>, through: u64) -> ServerFrame<'static> {
+    let partition = partition.map(|partition| partition.0);
     ServerFrame::CaughtUp(CaughtUp { subscription: client, partition, through })
 }
 
@@ -247,7 +248,7 @@ pub(crate) fn filter_message_head(
 ) {
     let head = NamedHead {
         topic,
-        partition,
+        partition: partition.0,
         position: native::Position { epoch, offset: view.offset() },
         prev: view.prev(),
         retained: retained(view),

@@ -3,7 +3,7 @@
 use broker::inspect::{
     Answer, Connection, ConnectionsWanted, Question, Topic, TopicsWanted, Transport,
 };
-use broker::mail::{PageLimits, Publication};
+use broker::mail::{PageLimits, PartitionId, Publication};
 use log::RecordView;
 use stdx::chunk::Slice;
 
@@ -45,7 +45,9 @@ pub fn list_of(words: &[&str], from: u32, now_ms: u64) -> Question {
 /// Any other question.
 pub fn question_of(words: &[&str], now_ms: u64) -> Question {
     match words {
-        ["topic", name] => Question::Topic { partition: 0, name: (*name).into(), now_ms },
+        ["topic", name] => {
+            Question::Topic { partition: PartitionId(0), name: (*name).into(), now_ms }
+        }
         ["history", topic] => Question::History {
             topic: (*topic).into(),
             beyond: None,
@@ -78,7 +80,7 @@ pub fn told(answer: Answer) -> (Vec<String>, Option<u32>) {
                 .map(|found| {
                     let to = match (&found.filter, found.topic) {
                         (Some(filter), _) => filter.to_string(),
-                        (None, Some((home, index))) => format!("index {home}.{index}"),
+                        (None, Some((home, index))) => format!("index {}.{index}", home.0),
                         (None, None) => "?".into(),
                     };
                     let position = found.position.map(|at| format!(" {}:{}", at.epoch, at.offset));

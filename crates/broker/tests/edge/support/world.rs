@@ -13,7 +13,7 @@ use broker::edge::{Edge, Pressure, Written};
 use broker::entitlement::{Decision, Judge, Question};
 use broker::home::{Home, HomeOutputs};
 use broker::inspect::{Answer, ConnectionId, Question as Asked};
-use broker::mail::{Code, ReadFilter, ReadTopic, ToEdge, ToHome};
+use broker::mail::{Code, EdgeId, HomeId, ReadFilter, ReadTopic, ToEdge, ToHome};
 use broker::now::Now;
 use broker::settings::{Settings, TicketKey};
 use log::HeapMemory;
@@ -75,9 +75,10 @@ pub struct World<'a> {
 
 /// The threads of a node that begins.
 fn shards(settings: &Arc<Settings>, now: Now) -> Vec<Shard> {
+    let home = |id| Home::new(settings.clone(), HomeId(id), (1, 2));
     let shard = |id| Shard {
-        edge: Edge::new(settings.clone(), id, now),
-        home: (id < settings.homes_count).then(|| Home::new(settings.clone(), id, (1, 2))),
+        edge: Edge::new(settings.clone(), EdgeId(id), now),
+        home: (id < settings.homes_count).then(|| home(id)),
         memory: HeapMemory::new(1 << 30),
         out: HomeOutputs::new(settings.edges_count),
         ready: VecDeque::new(),
@@ -314,8 +315,10 @@ impl<'a> World<'a> {
             ["disconnect", name, ref how @ ..] => {
                 Asked::Disconnect { connection: id_of(name), may_return: *how == ["return"] }
             }
-            ["names", ..] => Asked::Names { edge: 0, indexes: numbers().collect() },
-            ["subscribers", ..] => Asked::Subscribers { home: 0, indexes: numbers().collect() },
+            ["names", ..] => Asked::Names { edge: EdgeId(0), indexes: numbers().collect() },
+            ["subscribers", ..] => {
+                Asked::Subscribers { home: HomeId(0), indexes: numbers().collect() }
+            }
             _ => operator::question_of(asked, now_ms),
         };
         if let Some(answer) = ask(question) {
@@ -537,7 +540,7 @@ impl<'a> World<'a> {
                 && let Some((from, letter)) = self.shards[at].letters.pop_front()
             {
                 is_quiet = false;
-                self.shards[at].edge.handle(from, letter);
+                self.shards[at].edge.handle(HomeId(from), letter);
                 if self.shards[at].edge.wants_flush() {
                     self.flush(at);
                 }
@@ -582,7 +585,7 @@ impl<'a> World<'a> {
                 out.letters[usize::from(from)].push(letter);
                 continue;
             }
-            home.handle(now, from, request, memory, out);
+            home.handle(now, EdgeId(from), request, memory, out);
         }
         let more = home.pump(now, memory, out);
         home.finish_turn(out);

@@ -69,7 +69,7 @@ impl TestDisk {
             let head = self.records.range((partition, 0)..=(partition, u64::MAX)).next_back();
             assert!(
                 head.is_none_or(|((_, head), _)| *head < offset),
-                "{offset} of {partition} is not above the head"
+                "{offset} of {partition:?} is not above the head"
             );
             // The topic id means nothing to a disk.
             let mut bytes = record.to_vec();

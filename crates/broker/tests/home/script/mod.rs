@@ -35,7 +35,7 @@ pub fn check(setup: Setup, script: &str) {
     let mut world = World {
         disk: TestDisk::default(),
         looked: VecDeque::new(),
-        home: Home::new(settings.clone(), 0, (1, 2)),
+        home: Home::new(settings.clone(), HomeId(0), (1, 2)),
         settings,
         memory: HeapMemory::new(setup.memory_bytes),
         out: HomeOutputs::new(setup.edges),
@@ -142,8 +142,8 @@ impl World {
         let number = |word: &str| word.trim_start_matches(char::is_alphabetic).parse().unwrap();
         let edge = words
             .get(1)
-            .and_then(|word| word.strip_prefix('e')?.parse::<EdgeId>().ok())
-            .unwrap_or(0);
+            .and_then(|word| word.strip_prefix('e')?.parse().ok())
+            .map_or(EdgeId(0), EdgeId);
         let subscription = |word: &str| Key { index: number(word), generation: 0 };
         let reply = Reply { connection: Key { index: 0, generation: 0 }, request: 1 };
         let request = match *words {
@@ -171,7 +171,7 @@ impl World {
                 ToHome::Release { index: number(index), generation: number(generation) }
             }
             ["read", _, key, index, "after", after, ref max @ ..] => ToHome::Read(ReadTopic {
-                partition: 0,
+                partition: PartitionId(0),
                 index: number(index),
                 subscription: subscription(key),
                 after: after.parse().unwrap(),
@@ -214,7 +214,7 @@ impl World {
             // A sequencer of its own answers, in place of the disk.
             ["place", proposal, "at", offset] => {
                 let (proposal, offset) = (proposal.parse().unwrap(), offset.parse().unwrap());
-                self.settle(Settled::Placed { partition: 0, proposal, offset });
+                self.settle(Settled::Placed { partition: PartitionId(0), proposal, offset });
                 None
             }
             ["refuse"] => {
@@ -244,15 +244,15 @@ impl World {
                 self.hear(letter)
             }
             ["drop-below", floor] => {
-                let letter = self.disk.drop_below(0, floor.parse().unwrap());
+                let letter = self.disk.drop_below(PartitionId(0), floor.parse().unwrap());
                 self.hear(Some(letter))
             }
             ["damage", offset] => {
-                self.disk.damage(0, offset.parse().unwrap());
+                self.disk.damage(PartitionId(0), offset.parse().unwrap());
                 None
             }
             ["lose", offset] => {
-                self.disk.lose(0, offset.parse().unwrap());
+                self.disk.lose(PartitionId(0), offset.parse().unwrap());
                 None
             }
             ["available", is] => self.hear(Some(DiskLetter::Available(is == "yes"))),
@@ -286,33 +286,33 @@ impl World {
     /// A new home, which knows what the disk holds: its newest two records go into memory, if no
     /// damage is behind them.
     fn restart(&mut self) {
-        self.home = Home::new(self.settings.clone(), 0, (1, 2));
+        self.home = Home::new(self.settings.clone(), HomeId(0), (1, 2));
         self.disk.forget_requests();
         self.looked.clear();
         let records: Vec<(u64, String, Slice)> = self
             .disk
-            .records_of(0)
+            .records_of(PartitionId(0))
             .map(|(offset, (name, record))| (offset, name.clone(), record.clone()))
             .collect();
-        self.home.restore_floor(0, self.disk.floor(0));
-        let damaged_through = self.disk.damaged_through(0);
-        self.home.restore_damage(0, damaged_through);
+        self.home.restore_floor(PartitionId(0), self.disk.floor(PartitionId(0)));
+        let damaged_through = self.disk.damaged_through(PartitionId(0));
+        self.home.restore_damage(PartitionId(0), damaged_through);
         for (offset, name, record) in &records {
             let name = name.as_bytes();
-            self.home.restore_topic(0, name, *offset).unwrap();
+            self.home.restore_topic(PartitionId(0), name, *offset).unwrap();
             if RecordView::parse(record).unwrap().flags().has(log::Flags::RETAINED) {
-                self.home.restore_retained(0, name, record).unwrap();
+                self.home.restore_retained(PartitionId(0), name, record).unwrap();
             }
         }
         let is_behind = |(offset, ..): &&(u64, _, _)| *offset > damaged_through;
         let newest = &records[records.len().saturating_sub(2)..];
         for (_, name, record) in newest.iter().filter(is_behind) {
             let (memory, out) = (&mut self.memory, &mut self.out);
-            self.home.restore_record(0, name.as_bytes(), record, memory, out).unwrap();
+            self.home.restore_record(PartitionId(0), name.as_bytes(), record, memory, out).unwrap();
         }
         let head = records.last().map_or(0, |(offset, ..)| *offset);
         let head = head.max(damaged_through);
-        self.home.restore_head(0, head);
+        self.home.restore_head(PartitionId(0), head);
     }
 
     fn disk_requests(&mut self) -> Vec<String> {
@@ -422,14 +422,14 @@ fn filter_request(words: &[&str]) -> ToHome {
             since: each
                 .chunks(2)
                 .map(|each| PartitionCursor {
-                    partition: number(each[0]),
+                    partition: PartitionId(number(each[0])),
                     position: each[1].parse().unwrap(),
                 })
                 .collect(),
         }),
         [_, _, key, partition, filters, "after", after, max @ ..] => {
             ToHome::ReadFilter(ReadFilter {
-                partition: number(partition),
+                partition: PartitionId(number(partition)),
                 filters: filters.split('|').map(slice).collect(),
                 subscription: subscription(key),
                 after: after.parse().unwrap(),

@@ -67,8 +67,9 @@ fn filter_page(page: &FilterPage) -> String {
     };
     let records: Vec<String> = records.iter().map(named).collect();
     format!(
-        "page s{} p{partition} after {after}{} [{}]{skipped} through {through}{}",
+        "page s{} p{} after {after}{} [{}]{skipped} through {through}{}",
         subscription.index,
+        partition.0,
         gap(&page.gap),
         records.join(", "),
         flag(page.caught_up, "caught-up")
@@ -103,7 +104,7 @@ pub fn text_of(letter: &ToEdge) -> String {
         ToEdge::Positions { positions } => {
             let position = |at: &StreamPosition| {
                 let StreamPosition { partition, through, oldest } = at;
-                format!(" p{partition} through {through} of {oldest}..")
+                format!(" p{} through {through} of {oldest}..", partition.0)
             };
             format!("positions{}", positions.iter().map(position).collect::<String>())
         }
@@ -164,5 +165,5 @@ fn filter_start(start: &FilterStart) -> String {
     let resumed = start.resumed.map_or(String::new(), |resumed| {
         format!(" resumed after {}{}", resumed.after, gap(&resumed.gap))
     });
-    format!(" p{} through {}:{}{resumed}", start.partition, start.epoch, start.through)
+    format!(" p{} through {}:{}{resumed}", start.partition.0, start.epoch, start.through)
 }

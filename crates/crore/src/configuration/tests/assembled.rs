@@ -42,7 +42,7 @@ fn logs_and_rules_are_assembled() {
     let options = assemble::node_options(&configuration, 4);
     let settings = &options.settings;
     assert_eq!((settings.edges_count, settings.homes_count), (6, 2));
-    assert_eq!(settings.logs.iter().map(|log| log.first_partition).collect::<Vec<_>>(), [0, 8]);
+    assert_eq!(settings.logs.iter().map(|log| log.first_partition.0).collect::<Vec<_>>(), [0, 8]);
     assert_ne!(settings.logs[0].epoch, settings.logs[1].epoch);
     assert_eq!(settings.rule_filters.most_specific("x/y"), Some(&1));
     assert_eq!(settings.rule_filters.most_specific("y"), None);
