@@ -5,7 +5,7 @@ use std::time::Duration;
 use end_to_end::curl::{curl, publish};
 use end_to_end::process::{Process, assert_success};
 use end_to_end::proxy::Proxy;
-use end_to_end::server::Server;
+use end_to_end::server::{Place, Server};
 use end_to_end::tools::{crore, node, python};
 use serde_json::{Value, json};
 
@@ -130,7 +130,47 @@ fn the_live_page_works_in_a_browser() {
     page.end_within(BROWSER).assert_success();
 }
 
-/// A filter does not recover messages published while the link is broken: the page reports a gap.
+/// A `kill -9`, then a drain while the page sleeps like a hidden one: the page shows every message
+/// once, its own publication too.
+#[test]
+fn the_live_page_misses_nothing_when_the_node_restarts() {
+    let mut place = Place::new("127.0.0.1:0");
+    let configure = |place: &Place, origin: &str| {
+        place.configure(&format!(
+            "[node]\ndata_dir = {:?}\ndrain_window = \"1s\"\n[http]\nallowed_origins = [{origin}]\n\
+             [[log]]\nname = \"kept\"\ndurability = \"disk\"\npartitions_count = 4\n\
+             [[rule]]\nfilter = \"#\"\nlog = \"kept\"\n",
+            place.path("data")
+        ));
+    };
+    configure(&place, "");
+    let server = place.start();
+    // The operators' port of each start is another one here, and the page is of the first.
+    configure(&place, &format!("{:?}", server.operators_url("")));
+    let page = Process::start(&mut node("page.cjs", &[&server.operators_url("/"), "restarts"]));
+    let mut page = page.with_patience(BROWSER);
+    assert_eq!(page.json(), json!({ "watching": true }));
+    publish(&server.url("/topics/demo/elsewhere"), "from elsewhere");
+    assert_eq!(page.json(), json!({ "seen": true }));
+    let publish_many = |server: &Server, word: &str| {
+        for number in 1..=50 {
+            publish(&server.url("/topics/demo/many"), &format!("{word} {number}"));
+        }
+    };
+    drop(server);
+    assert_eq!(page.json(), json!({ "reconnecting": true }));
+    let server = place.start();
+    publish_many(&server, "first");
+    assert_eq!(page.json(), json!({ "sleeping": true }));
+    server.process.signal("TERM");
+    server.end().assert_success();
+    let server = place.start();
+    publish_many(&server, "second");
+    page.signal("USR2");
+    page.end_within(BROWSER).assert_success();
+}
+
+/// The page reports messages that the log no longer has when it returns as a gap.
 #[test]
 fn the_live_page_shows_a_gap() {
     // The log is small: the messages missed by the page are evicted before it returns.

@@ -38,6 +38,7 @@ const built =
   step("codes are up to date with spec/codes.toml", process.execPath, ["scripts/codes.mjs", "--check"]) &&
   step("build, with types", process.execPath, ["scripts/build.mjs", "--test"]);
 if (built) {
+  step("the client of the server's pages is up to date", process.execPath, ["scripts/page.mjs", "--check"]);
   const files = readdirSync("test").filter((name) => name.endsWith(".test.mjs") && !name.startsWith("leaks"));
   tests(files.map((name) => `test/${name}`));
   tests(["test/leaks.test.mjs"], ["--expose-gc"]);

@@ -248,6 +248,7 @@ fn routes(shared: Arc<Shared>) -> Router {
         .route("/page.css", get(page::style))
         .route("/page.js", get(page::script))
         .route("/page.json", get(page::facts))
+        .route("/crore.js", get(page::client))
         .route("/admin", get(page::admin))
         .route("/admin/", get(page::to_admin))
         .route("/admin/{part}", get(page::admin_part))

@@ -13,6 +13,8 @@ const DOCUMENT: &str = include_str!("page/page.html");
 const LOOK: &str = include_str!("page/look.css");
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
+/// Crore's client for browsers, from `sdk/js`.
+const CLIENT: &str = include_str!("page/crore.js");
 
 /// The administration: a document, a style and its modules, by their names under `/admin/`.
 const ADMIN: [(&str, &str); 10] = [
@@ -59,8 +61,9 @@ pub async fn admin_part(Path(name): Path<String>) -> Response {
 pub async fn document(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     let clients = clients_url(&shared.operated.about.clients, host_of(&headers));
     // The page may connect only to the node, and no site may embed it in a frame.
+    let sockets = clients.replacen("http:", "ws:", 1);
     let policy = format!(
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self' {clients}; \
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self' {sockets}; \
          base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     );
     let more = [(header::CONTENT_SECURITY_POLICY, policy)];
@@ -77,6 +80,10 @@ pub async fn style() -> Response {
 
 pub async fn script() -> Response {
     (no_store("text/javascript; charset=utf-8"), SCRIPT).into_response()
+}
+
+pub async fn client() -> Response {
+    (no_store("text/javascript; charset=utf-8"), CLIENT).into_response()
 }
 
 /// Facts about the node for the page.
@@ -124,6 +131,19 @@ fn host_of(headers: &HeaderMap) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The client of `sdk/js` speaks the protocol; the pages' own code does not.
+    #[test]
+    fn pages_speak_no_protocol() {
+        assert!(SCRIPT.contains("import { Crore } from \"/crore.js\";"));
+        assert!(CLIENT.contains("export{"), "the client is a module");
+        let pages = ADMIN.iter().map(|(_, text)| *text).chain([SCRIPT]);
+        for page in pages {
+            for word in ["EventSource", "WebSocket", "crore.v1", "event-stream", "crore.gap"] {
+                assert!(!page.contains(word), "{word}");
+            }
+        }
+    }
 
     #[test]
     fn where_the_page_finds_the_node() {

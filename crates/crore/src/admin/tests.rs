@@ -286,13 +286,15 @@ fn metrics_are_prometheus_text() {
 #[test]
 fn the_page_comes_with_its_parts_and_a_policy() {
     let port = Port::open();
-    port.check("/", 200, "connect-src 'self' http://127.0.0.1:8800;");
+    port.check("/", 200, "connect-src 'self' ws://127.0.0.1:8800;");
     port.check("/", 200, "<!doctype html>");
     port.check("/page.css", 200, "content-type: text/css");
     port.check("/look.css", 200, "--accent:");
     port.check("/admin/style.css", 200, "content-type: text/css");
     port.check("/admin/", 308, "location: /admin\r\n");
     port.check("/page.js", 200, "content-type: text/javascript");
+    port.check("/crore.js", 200, "content-type: text/javascript");
+    port.check("/crore.js", 200, "// Generated from sdk/js by ");
     port.check("/page.json", 200, "\"clients\":\"http://127.0.0.1:8800\"");
     port.check("/page.json", 200, "\"node\":\"n1\"");
 }

@@ -1,29 +1,39 @@
-// The live page: watches a topic or filter by EventSource, publishes by fetch. No library, no state but what is shown.
-"use strict";
+// The live page: watches a topic or filter, and publishes, by Crore's client for browsers. No state but what is shown.
+import { Crore } from "/crore.js";
 
 // The page limits what it shows: rows in the document, and messages waiting for the next frame.
 const ROWS_MAX = 400;
 const WAITING_MAX = 400;
 const TOPICS_COUNTED_MAX = 10000;
 const TOPICS_OFFERED_MAX = 30;
+const MINE_MAX = 100;
 const PAYLOAD_CHARACTERS_MAX = 2000;
+// The bytes of a binary payload that are shown, in base64: 2,000 characters.
+const BYTES_SHOWN_MAX = 1500;
+// Between two attempts to connect, and until a publication without an answer is given up.
+const BACKOFF_MS_MAX = 3_000;
+const PUBLISH_MS_MAX = 15_000;
 
 const element = (id) => document.getElementById(id);
 const rows = element("rows");
 const stream = element("stream");
 
 const facts = { clients: "", node: "" };
-let source = null;
-let watched = "";
+let client = null;
+let subscription = null;
+// The newest refusal that belongs to no request.
+let refusal = "";
 let isPaused = false;
 let isFollowing = true;
 let waiting = [];
 let isFrameAsked = false;
-let mine = new Set();
+// Places of own messages that are not shown yet.
+const mine = new Set();
 
 const seen = { messages: 0, gaps: 0, topics: new Set() };
 const seconds = new Array(60).fill(0);
-let thisSecond = 0;
+let newly = 0;
+let ticked = performance.now();
 
 start();
 
@@ -93,107 +103,99 @@ stream.addEventListener("scroll", () => {
 });
 
 function watch(filter) {
-  if (source) source.close();
-  watched = filter;
+  subscription?.close();
   setState("waiting", "Connecting");
-  const address = `${facts.clients}/events?topic=${encodeURIComponent(filter)}`;
-  const opened = new EventSource(address);
-  source = opened;
-  opened.onopen = () => {
-    if (opened === source) setState("live", `Live on ${filter}`);
-  };
-  opened.onmessage = (event) => {
-    if (opened === source) receive(event);
-  };
-  for (const [kind, words] of [["crore.gap", "Gap"], ["crore.skipped", "Skipped"]]) {
-    opened.addEventListener(kind, (event) => {
-      if (opened !== source) return;
-      seen.gaps += 1;
-      put({ note: `${words}: ${event.data}` });
-    });
+  // A client that was refused for good stays closed.
+  if (client === null || client.state.state === "closed") connect();
+  try {
+    subscription = client.subscribe(filter);
+    read(subscription);
+  } catch (error) {
+    subscription = null;
+    setState("refused", wordsOf(error));
   }
-  opened.addEventListener("crore.error", (event) => {
-    if (opened !== source) return;
-    opened.close();
-    setState("refused", refusalOf(event.data));
+}
+
+function connect() {
+  refusal = "";
+  let lost = `No connection to ${facts.clients}, trying again`;
+  let wasConnected = false;
+  const log = (_, event, fields) => {
+    if (event === "subscribed" && fields.topic === subscription?.topic) setState("live", `Live on ${fields.topic}`);
+    wasConnected ||= event === "connected";
+    if (wasConnected) lost = "Connection lost, reconnecting";
+    // A browser tells no page why its connection was refused.
+    else if (fields.hint) lost = `No connection to ${facts.clients}; see the node's log`;
+  };
+  client = new Crore(facts.clients, { name: "live page", backoff: { max: BACKOFF_MS_MAX }, log });
+  client.onError((error) => (refusal = wordsOf(error)));
+  client.onState(({ state }) => {
+    if (state === "waiting" && subscription !== null) setState("waiting", lost);
   });
-  opened.onerror = () => {
-    if (opened !== source) return;
-    if (opened.readyState === EventSource.CLOSED) {
-      setState("refused", "Refused");
-      explainRefusal(address, opened);
-    } else {
-      setState("waiting", "Connection lost, reconnecting");
-    }
-  };
 }
 
-// An EventSource does not give the reason of a refusal; the same request by fetch does.
-async function explainRefusal(address, opened) {
-  const limit = new AbortController();
+// Shows what comes, over all connections, until another topic is watched or the node refuses.
+async function read(opened) {
   try {
-    const answer = await fetch(address, { headers: { accept: "text/event-stream" }, signal: limit.signal });
-    const reason = answer.ok ? "The node refused the request; press Watch to try again" : await problemOf(answer);
-    if (opened === source) setState("refused", reason);
-  } catch {
-    if (opened === source) setState("refused", `No answer from ${facts.clients}; press Watch to try again`);
-  } finally {
-    limit.abort();
+    for await (const item of opened) receive(item);
+  } catch (error) {
+    if (opened !== subscription) return;
+    subscription = null;
+    setState("refused", wordsOf(error));
   }
 }
 
-function refusalOf(data) {
-  try {
-    const { detail, code } = JSON.parse(data);
-    return `${detail} (${code})`;
-  } catch {
-    return "the node refused this filter";
-  }
+function wordsOf({ name, message, code }) {
+  if (name === "Closed" && refusal) return refusal;
+  const sentence = message.charAt(0).toUpperCase() + message.slice(1);
+  return code === undefined ? sentence : `${sentence} (${name})`;
 }
 
-function receive(event) {
+function receive(item) {
+  if (item.kind === "gap" || item.kind === "skipped") {
+    seen.gaps += 1;
+    putNote(item);
+  }
+  if (item.kind !== "message") return;
   seen.messages += 1;
-  thisSecond += 1;
-  const message = messageOf(event);
-  if (seen.topics.size < TOPICS_COUNTED_MAX && !seen.topics.has(message.topic)) {
-    seen.topics.add(message.topic);
+  newly += 1;
+  const { topic } = item;
+  if (seen.topics.size < TOPICS_COUNTED_MAX && !seen.topics.has(topic)) {
+    seen.topics.add(topic);
     if (seen.topics.size <= TOPICS_OFFERED_MAX) {
       const option = document.createElement("option");
-      option.value = message.topic;
+      option.value = topic;
       element("known").append(option);
     }
   }
-  put(message);
+  put({ message: item, at: new Date() });
 }
 
-// The event's data is the JSON form of a message; other data is shown unchanged.
-function messageOf(event) {
-  let message = null;
-  try {
-    message = JSON.parse(event.data);
-  } catch {
-    message = null;
-  }
-  if (message === null || typeof message !== "object" || !("topic" in message)) {
-    return { topic: watched, offset: "", time: Date.now(), text: event.data };
-  }
-  return {
-    topic: message.topic,
-    offset: message.offset ?? "",
-    position: message.position ?? "",
-    time: message.time_ms ?? Date.now(),
-    text: textOf(message),
-  };
+// What many partitions report at once is one row.
+function putNote(item) {
+  const newest = waiting.at(-1);
+  const { kind, cause, reason } = newest?.note ?? {};
+  if (kind === item.kind && cause === item.cause && reason === item.reason) newest.count += 1;
+  else put({ note: item, count: 1 });
+}
+
+function textOfNote({ note: { kind, from, to, through, cause, reason, partition }, count }) {
+  const what = kind === "gap" ? "Gap: messages are missing" : "Skipped: messages were left out";
+  const why = (cause ?? reason).replaceAll("_", " ");
+  if (count > 1) return `${what} at ${count} places (${why})`;
+  const after = from === undefined ? "" : ` after ${from}`;
+  const until = to ?? through;
+  const where = partition === undefined ? "" : `, partition ${partition}`;
+  return `${what}${after}${until === undefined ? "" : `, up to ${until}`}${where} (${why})`;
 }
 
 function textOf(message) {
-  if (typeof message.data === "string") return message.data;
-  if (message.data !== undefined) return JSON.stringify(message.data);
-  if (typeof message.b64data === "string") {
-    const bytes = Math.floor((message.b64data.replace(/=+$/, "").length * 3) / 4);
-    return `${bytes} bytes: ${message.b64data}`;
+  try {
+    return message.text();
+  } catch {
+    const bytes = message.bytes.subarray(0, BYTES_SHOWN_MAX);
+    return `${message.bytes.length} bytes: ${btoa(String.fromCharCode(...bytes))}`;
   }
-  return "";
 }
 
 function put(entry) {
@@ -224,20 +226,20 @@ function rowOf(entry) {
   const row = document.createElement("li");
   if (entry.note) {
     row.className = "note";
-    row.textContent = entry.note;
+    row.textContent = textOfNote(entry);
     return row;
   }
+  const { topic, offset, position } = entry.message;
   const time = document.createElement("time");
-  const at = new Date(entry.time);
-  if (!Number.isNaN(at.getTime())) {
-    time.dateTime = at.toISOString();
-    time.textContent = clockOf(at);
-  }
-  const text =
-    entry.text.length > PAYLOAD_CHARACTERS_MAX ? `${entry.text.slice(0, PAYLOAD_CHARACTERS_MAX)} …` : entry.text;
-  row.append(time, span("topic", entry.topic), span("payload", text), span("offset", String(entry.offset)));
-  if (entry.position) row.lastElementChild.title = `position ${entry.position}`;
-  if (mine.delete(`${entry.topic} ${entry.position}`)) row.classList.add("mine");
+  time.dateTime = entry.at.toISOString();
+  time.textContent = clockOf(entry.at);
+  time.title = "when it came to this page";
+  const whole = textOf(entry.message);
+  const text = whole.length > PAYLOAD_CHARACTERS_MAX ? `${whole.slice(0, PAYLOAD_CHARACTERS_MAX)} …` : whole;
+  row.append(time, span("topic", topic), span("payload", text), span("offset", String(offset)));
+  row.lastElementChild.title = `position ${position}`;
+  row.dataset.place = `${topic} ${position}`;
+  if (mine.delete(row.dataset.place)) row.classList.add("mine");
   return row;
 }
 
@@ -283,47 +285,45 @@ function clear() {
   showFigures(0);
 }
 
+// The client repeats a publication over reconnects until the node answers; it is in the log once.
 async function publish() {
   const topic = element("topic").value;
   const button = element("publish").querySelector("button");
   button.disabled = true;
   try {
-    const answer = await fetch(`${facts.clients}/topics?topic=${encodeURIComponent(topic)}`, {
-      method: "POST",
-      headers: { "content-type": element("type").value },
-      body: element("payload").value,
-    });
-    if (!answer.ok) {
-      showOutcome("bad", await problemOf(answer));
-      return;
-    }
-    const { epoch, offset } = await answer.json();
-    if (mine.size > 100) mine = new Set();
-    mine.add(`${topic} ${epoch}:${offset}`);
-    showOutcome("good", `Published at ${epoch}:${offset}`);
-  } catch {
-    showOutcome("bad", `No answer from ${facts.clients}. The message may or may not have been published.`);
+    if (client === null || client.state.state === "closed") connect();
+    if (client.state.state !== "live") showOutcome("waiting", "Waiting for the node");
+    const options = { contentType: element("type").value, once: true, timeout: PUBLISH_MS_MAX };
+    const { position } = await client.publish(topic, element("payload").value, options);
+    markMine(`${topic} ${position}`);
+    showOutcome("good", `Published at ${position}`);
+  } catch (error) {
+    showOutcome("bad", wordsOf(error));
   } finally {
     button.disabled = false;
   }
 }
 
-// The title and detail of a problem body (RFC 9457), or the bare status.
-async function problemOf(answer) {
-  try {
-    const problem = await answer.json();
-    const text = [problem.title, problem.detail].filter(Boolean).join(": ");
-    return `${answer.status} ${text || answer.statusText}`;
-  } catch {
-    return `${answer.status} ${answer.statusText}`;
-  }
+// The message may be here before the answer.
+function markMine(place) {
+  const row = [...rows.children].find((each) => each.dataset.place === place);
+  if (mine.size >= MINE_MAX) mine.clear();
+  if (row) row.classList.add("mine");
+  else mine.add(place);
 }
 
+// The timers of a hidden page are late: what came is spread over the seconds that have passed.
 function tick() {
-  seconds.push(thisSecond);
-  seconds.shift();
-  showFigures(thisSecond);
-  thisSecond = 0;
+  const now = performance.now();
+  const passed = Math.max(1, Math.round((now - ticked) / 1000));
+  ticked = now;
+  const rate = Math.round(newly / passed);
+  newly = 0;
+  for (let second = 0; second < Math.min(passed, seconds.length); second++) {
+    seconds.push(rate);
+    seconds.shift();
+  }
+  showFigures(rate);
   const top = Math.max(1, ...seconds);
   const points = seconds.map((count, place) => `${place},${(15 - (count / top) * 14).toFixed(2)}`);
   element("curve").setAttribute("points", points.join(" "));
