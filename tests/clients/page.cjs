@@ -1,16 +1,16 @@
 // A headless Chromium on the live page, steered by playwright-core: what a person would do and see.
-// Usage: page.cjs OPERATORS_URL [LINK_URL | restarts]. Prints `{"watching":true}` when the page is live, then expects a
+// Usage: page.cjs OPERATORS_URL [LINK_URL | restarts | token]. Prints `{"watching":true}` when the page is live, then expects a
 // message `from elsewhere` on the topic `demo/elsewhere`, and publishes one itself by hand. With LINK_URL, another way to
 // the clients' port, it prints `{"seen":true}` after that message, expects that the link is cut, prints
 // `{"reconnecting":true}`, and expects the gap to be shown once the link is mended. With `restarts` it shows a node that
-// ends and starts again: see `visitRestarts`.
+// ends and starts again: see `visitRestarts`. With `token` the node wants one, which is in the environment: see `visitWithToken`.
 "use strict";
 
 const assert = require("node:assert");
 const { browse } = require("./browser.cjs");
 
 const [url, mode] = process.argv.slice(2);
-const link = mode === "restarts" ? undefined : mode;
+const link = ["restarts", "token"].includes(mode) ? undefined : mode;
 
 const tell = (what) => console.log(JSON.stringify({ [what]: true }));
 
@@ -160,6 +160,26 @@ async function visitRestarts(page) {
   assert.equal(await page.textContent("#gaps"), "0");
 }
 
+// The node refuses the page at first, then a wrong token, then accepts TOKEN, which may use `demo/#` only.
+async function visitWithToken(page) {
+  await page.goto(url);
+  const field = page.getByLabel("Token or API key");
+  const refused = page.locator('#state[data-state="refused"]', { hasText: "unauthorized" });
+  for (const attempt of ["", "no token", process.env.TOKEN]) {
+    await field.fill(attempt);
+    await page.click("#watch button[type=submit]");
+    await (attempt === process.env.TOKEN ? page.locator('#state[data-state="live"]') : refused).waitFor();
+  }
+  await page.click("#publish button[type=submit]");
+  await page.locator("#rows li.mine", { hasText: "Hello from the live page" }).waitFor();
+  await watch(page, "other");
+  await page.locator('#state[data-state="refused"]', { hasText: "forbidden" }).waitFor();
+  await watch(page, "demo/+");
+  await page.locator('#state[data-state="live"]').waitFor();
+  // The command names no secret.
+  assert.match(await page.textContent("#watch-command"), /^curl -H "Authorization: Bearer \$TOKEN" -N 'http/);
+}
+
 async function visitByLink(page) {
   await page.route("**/page.json", async (route) => {
     const facts = await (await route.fetch()).json();
@@ -179,4 +199,4 @@ async function visitByLink(page) {
 }
 
 // The page's policy knows the node's own address only.
-browse({ undefined: visit, restarts: visitRestarts }[mode] ?? visitByLink, { bypassCSP: link !== undefined });
+browse({ undefined: visit, restarts: visitRestarts, token: visitWithToken }[mode] ?? visitByLink, { bypassCSP: link !== undefined });

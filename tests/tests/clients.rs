@@ -6,6 +6,7 @@ use end_to_end::curl::{curl, publish};
 use end_to_end::process::{Process, assert_success};
 use end_to_end::proxy::Proxy;
 use end_to_end::server::{Place, Server};
+use end_to_end::tokens::started;
 use end_to_end::tools::{crore, node, python};
 use serde_json::{Value, json};
 
@@ -167,6 +168,16 @@ fn the_live_page_misses_nothing_when_the_node_restarts() {
     let server = place.start();
     publish_many(&server, "second");
     page.signal("USR2");
+    page.end_within(BROWSER).assert_success();
+}
+
+/// The page asks for a credential, keeps it to itself, and shows what it permits.
+#[test]
+fn the_live_page_works_with_a_token() {
+    let (_place, issuer, server) = started("");
+    let token = issuer.token("--sub operator --subscribe demo/# --publish demo/#");
+    let mut page = node("page.cjs", &[&server.operators_url("/"), "token"]);
+    let page = Process::start(page.env("TOKEN", token));
     page.end_within(BROWSER).assert_success();
 }
 

@@ -20,6 +20,7 @@ const stream = element("stream");
 
 const facts = { clients: "", node: "" };
 let client = null;
+let token = "";
 let subscription = null;
 // The newest refusal that belongs to no request.
 let refusal = "";
@@ -77,7 +78,7 @@ element("payload").addEventListener("keydown", (event) => {
   }
 });
 
-for (const id of ["topic", "payload", "filter"]) element(id).addEventListener("input", showCommands);
+for (const id of ["topic", "payload", "filter", "token"]) element(id).addEventListener("input", showCommands);
 
 element("pause").addEventListener("click", () => {
   isPaused = !isPaused;
@@ -105,8 +106,8 @@ stream.addEventListener("scroll", () => {
 function watch(filter) {
   subscription?.close();
   setState("waiting", "Connecting");
-  // A client that was refused for good stays closed.
-  if (client === null || client.state.state === "closed") connect();
+  // A client that was refused for good stays closed, and one client has one token.
+  if (client === null || client.state.state === "closed" || token !== element("token").value) connect();
   try {
     subscription = client.subscribe(filter);
     read(subscription);
@@ -118,6 +119,8 @@ function watch(filter) {
 
 function connect() {
   refusal = "";
+  client?.close();
+  token = element("token").value;
   let lost = `No connection to ${facts.clients}, trying again`;
   let wasConnected = false;
   const log = (_, event, fields) => {
@@ -127,10 +130,12 @@ function connect() {
     // A browser tells no page why its connection was refused.
     else if (fields.hint) lost = `No connection to ${facts.clients}; see the node's log`;
   };
-  client = new Crore(facts.clients, { name: "live page", backoff: { max: BACKOFF_MS_MAX }, log });
-  client.onError((error) => (refusal = wordsOf(error)));
-  client.onState(({ state }) => {
-    if (state === "waiting" && subscription !== null) setState("waiting", lost);
+  const options = { name: "live page", token: token || undefined, backoff: { max: BACKOFF_MS_MAX }, log };
+  const opened = new Crore(facts.clients, options);
+  client = opened;
+  opened.onError((error) => (refusal = wordsOf(error)));
+  opened.onState(({ state }) => {
+    if (state === "waiting" && subscription !== null && opened === client) setState("waiting", lost);
   });
 }
 
@@ -142,7 +147,13 @@ async function read(opened) {
     if (opened !== subscription) return;
     subscription = null;
     setState("refused", wordsOf(error));
+    if (error.name === "forbidden" || client.state.state === "closed") askForToken();
   }
+}
+
+function askForToken() {
+  element("credential").hidden = false;
+  element("token").select();
 }
 
 function wordsOf({ name, message, code }) {
@@ -356,7 +367,9 @@ function pathOf(topic) {
 
 function showCommands() {
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+  // The token itself stays in the page.
+  const curl = element("token").value ? 'curl -H "Authorization: Bearer $TOKEN"' : "curl";
   const query = (text) => `topic=${encodeURIComponent(text).replaceAll("%2F", "/")}`;
-  element("publish-command").textContent = `curl -d ${quoted(element("payload").value)} ${quoted(facts.clients + pathOf(element("topic").value))}`;
-  element("watch-command").textContent = `curl -N ${quoted(`${facts.clients}/events?${query(element("filter").value)}`)}`;
+  element("publish-command").textContent = `${curl} -d ${quoted(element("payload").value)} ${quoted(facts.clients + pathOf(element("topic").value))}`;
+  element("watch-command").textContent = `${curl} -N ${quoted(`${facts.clients}/events?${query(element("filter").value)}`)}`;
 }
