@@ -15,6 +15,7 @@ mod generate;
 mod machine;
 mod package;
 mod python2;
+mod pythons;
 mod sdk_fleet;
 mod sdk_go;
 mod sdk_java;

@@ -204,11 +204,20 @@ fn npm_packages(workspace: &Workspace) -> Result<()> {
 
 /// Creates a Python environment with the packages of a list, in the foreign folder under this name.
 pub fn python_packages(workspace: &Workspace, name: &str, list: &str) -> Result<()> {
+    python_packages_with(workspace, Path::new("python3"), name, list)
+}
+
+/// The same with this interpreter.
+pub fn python_packages_with(
+    workspace: &Workspace,
+    python: &Path,
+    name: &str,
+    list: &str,
+) -> Result<()> {
     let folder = workspace.foreign().join(name);
     let list = workspace.root.join(list);
     once(&folder, &fs::read_to_string(&list)?, || {
-        let folder_text = folder.to_string_lossy();
-        shell::run(&mut workspace.command(&["python3", "-m", "venv", &folder_text]))?;
+        shell::run(Command::new(python).args(["-m", "venv"]).arg(&folder))?;
         let mut pip = Command::new(folder.join("bin/pip"));
         pip.args(["install", "--quiet", "--require-hashes", "-r"]).arg(&list);
         shell::run(&mut pip)

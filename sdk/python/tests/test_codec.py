@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import unittest
-from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings
@@ -381,14 +378,6 @@ class Fuzz(unittest.TestCase):
 
 
 VALID = vectors("server_frames")["valid"]
-
-
-class Codes(unittest.TestCase):
-    def test_the_table_is_that_of_the_specification(self) -> None:
-        if sys.version_info < (3, 11):
-            self.skipTest("the script needs tomllib")
-        script = Path(__file__).resolve().parents[1] / "scripts" / "codes.py"
-        subprocess.run([sys.executable, str(script), "--check"], check=True)
 
 
 if __name__ == "__main__":

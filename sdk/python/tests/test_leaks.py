@@ -47,6 +47,12 @@ def blocking_cycle(url: str) -> None:
         assert isinstance(item, crore.CaughtUp), item
 
 
+def blocking_cycle_without_a_server() -> None:
+    client = crore.sync.connect("ws://127.0.0.1:9")
+    client.subscribe("a").close()
+    client.close(drain=0)
+
+
 @unittest.skipUnless(os.path.isdir("/proc/self/fd"), "descriptors are counted in /proc")
 class Leaks(unittest.TestCase):
     def test_cycles_of_the_asyncio_client(self) -> None:
@@ -101,10 +107,7 @@ class Leaks(unittest.TestCase):
         before = descriptors(), threading.active_count()
         asyncio.run(run())
         for _ in range(CYCLES // 10):
-            client = crore.sync.connect("ws://127.0.0.1:9")
-            client.subscribe("a").close()
-            client.close(drain=0)
-        del client
+            blocking_cycle_without_a_server()
         self.assertEqual((descriptors(), threading.active_count()), before)
         self.assertEqual(alive(), Counter())
 

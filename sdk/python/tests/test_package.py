@@ -34,9 +34,17 @@ class Static(unittest.TestCase):
     def test_types_are_strict(self) -> None:
         module("mypy", "--no-error-summary")
 
+    def test_types_are_strict_for_pyright(self) -> None:
+        module("pyright", "--pythonpath", sys.executable)
+
     def test_style(self) -> None:
         module("ruff", "check", "--no-cache", ".")
         module("ruff", "format", "--no-cache", "--check", ".")
+
+
+class Codes(unittest.TestCase):
+    def test_the_table_is_that_of_the_specification(self) -> None:
+        run(sys.executable, "scripts/codes.py", "--check")
 
 
 class Package(unittest.TestCase):

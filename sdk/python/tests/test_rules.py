@@ -8,6 +8,7 @@ from crore._codec.client import varint
 from crore._core.core import Core, Settings
 from crore._core.outputs import AskToken, Close, Connect, Output, Send
 from crore._core.subscription import SubscribeOptions
+from crore.items import CaughtUp, Message
 from crore.starts import since_each
 
 HELLO, SUBSCRIBE, PING, TICKET = 0x01, 0x02, 0x07, 0x0A
@@ -67,6 +68,26 @@ class Rules(unittest.TestCase):
         self.wait(self.core.wake_at - self.now)
         self.assertTrue(any(isinstance(it, Connect) for it in self.outputs()))
         self.core.opened(self.now)
+
+    def test_c11_offsets_of_64_bits_are_exact_and_more_bits_are_no_frame(self) -> None:
+        self.core.start(self.now)
+        it = self.core.subscribe(self.now, "a", SubscribeOptions())
+        self.core.opened(self.now)
+        for offset in (2**53, 2**63, 2**64 - 1):
+            message = b"\x84\x00\x05" + varint(offset) + b"\x01x"
+            if it.proof.cursor is None:
+                self.receive(welcome(), subscribed(1, 5, offset - 1))
+                self.assertEqual(self.core.take(self.now, it), CaughtUp(f"7:{offset - 1}"))
+            else:
+                self.receive(b"\x86\x00\x01" + varint(offset - 1))
+                self.assertEqual(self.core.take(self.now, it), CaughtUp(f"7:{offset - 1}"))
+            self.receive(message)
+            item = self.core.take(self.now, it)
+            assert isinstance(item, Message)
+            self.assertEqual((item.offset, item.prev, item.position), (offset, offset - 1, f"7:{offset}"))
+        self.assertTrue(it.report().complete)
+        self.receive(b"\x84\x00\x05" + varint(2**64) + b"\x01x")
+        self.assertIn(Close(1002), self.outputs())
 
     def test_l5_a_timer_that_slept_sends_ping_and_grants_a_whole_deadline(self) -> None:
         self.core.start(self.now)

@@ -8,7 +8,7 @@ import random
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from ._codec.client import POLICIES, Policy, Start
 from ._codec.server import HistoryPage
@@ -34,6 +34,12 @@ ErrorListener: TypeAlias = Callable[[CroreError], None]
 
 DRAIN_S = 5.0
 _LOGGER = logging.getLogger("crore")
+_LEVELS: dict[Level, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +116,14 @@ def publication_of(
     if isinstance(data, str):
         payload = data.encode()
     elif isinstance(data, bytes | bytearray | memoryview):
-        payload = bytes(data)
+        payload = bytes(cast("bytes | bytearray | memoryview", data))
     else:
         payload = json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
         content_type = content_type or "application/json"
-    pairs = tuple(tags.items()) if isinstance(tags, Mapping) else tuple((name, value) for name, value in tags)
+    if isinstance(tags, Mapping):
+        pairs = tuple(cast("Mapping[str, str]", tags).items())
+    else:
+        pairs = tuple((name, value) for name, value in tags)
     if expected_epoch is not None and not 0 <= expected_epoch < 2**64:
         raise InvalidArgument("an epoch has 64 bits")
     return Publication(
@@ -140,7 +149,7 @@ def page_of(frame: HistoryPage) -> Page:
 
 def say(level: Level, event: str, fields: dict[str, Any]) -> None:
     """The log of a client without a hook: the logger `crore`."""
-    number = logging.getLevelName(level.upper())
+    number = _LEVELS[level]
     if _LOGGER.isEnabledFor(number):
         shown = " ".join(f"{key}={value}" for key, value in fields.items() if value is not None)
         _LOGGER.log(number, "%s %s", event, shown, extra={"event": event, "fields": fields})

@@ -129,7 +129,7 @@ class Socket:
         while data:
             self._tell(self.link.receive(data))
             self.write()
-            if self._socket is None:
+            if self.is_gone:
                 return
             if self.link.has_peer_closed:
                 self._drop()
@@ -175,9 +175,8 @@ class Socket:
                 sent = self._socket.send(memoryview(self._unsent)[:_CHUNK])
                 del self._unsent[:sent]
         finally:
-            if self._socket is not None:
-                mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
-                self._reactor.change(self._socket, mask, self)
+            mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
+            self._reactor.change(self._socket, mask, self)
         if was_paused and self.is_mine:
             self._reactor.owner.on_writable()
 

@@ -467,8 +467,8 @@ class Client:
                 if isinstance(it.reader, Subscription):
                     it.reader.wake()
             case Settle(call, error, value):
-                future = call.waiter
-                if isinstance(future, asyncio.Future) and not future.done():
+                future: asyncio.Future[Any] | None = call.waiter
+                if future is not None and not future.done():
                     if error is None:
                         future.set_result(value)
                     else:

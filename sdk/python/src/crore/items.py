@@ -141,7 +141,7 @@ class Report:
     #: The settled position of a topic.
     position: str | None
     #: The settled positions of a filter, by partition.
-    positions: dict[int, str] = field(default_factory=dict)
+    positions: dict[int, str] = field(default_factory=dict[int, str])
 
 
 @dataclass(frozen=True, slots=True)

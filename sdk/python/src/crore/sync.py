@@ -368,7 +368,7 @@ class Client:
         return future
 
     def _forget_when_answered(self, outbox: Outbox, call: Call, publication: Publication) -> None:
-        future = call.waiter if isinstance(call.waiter, Future) else Future[Any]()
+        future: Future[Any] = call.waiter or Future[Any]()
         call.waiter = future
 
         def answered(done: Future[Any]) -> None:
@@ -506,11 +506,12 @@ class Client:
                 if isinstance(it.reader, Subscription):
                     it.reader.wake()
             case Settle(call, error, value):
-                if isinstance(call.waiter, Future):
+                future: Future[Any] | None = call.waiter
+                if future is not None:
                     if error is None:
-                        call.waiter.set_result(value)
+                        future.set_result(value)
                     else:
-                        call.waiter.set_exception(again(error))
+                        future.set_exception(again(error))
             case Connect(url):
                 self._socket = Socket(self._reactor, url, self._tls_context)
                 self._socket.dial()

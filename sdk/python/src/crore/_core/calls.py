@@ -8,9 +8,9 @@ old order, with the same bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
 from .._codec import client as frames
 from .._codec.server import HistoryPage, PublishedFrame
@@ -70,7 +70,7 @@ class Call:
     refusals: int = 0
     is_settled: bool = False
     #: For the shell: what waits for the answer.
-    waiter: object = field(default=None)
+    waiter: Any = None
 
 
 class Host(Protocol):

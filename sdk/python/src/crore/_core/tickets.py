@@ -102,7 +102,7 @@ class Tickets:
         if not active:
             return
         held = self.held
-        is_covered = held is not None and held.covers == {it.number for it in active}
+        is_covered = held is not None and held.covers == frozenset(it.number for it in active)
         at = max(held.renew_at if held is not None and is_covered else 0, now + ASK_DELAY_MS, self._not_before)
         self.ask_at = at if self.ask_at is None else min(self.ask_at, at)
 
