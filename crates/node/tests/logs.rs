@@ -250,7 +250,7 @@ fn homes_learn_of_dropped_records() {
     assert!(floors.iter().all(|text| text.starts_with("h0 ")), "{floors:?}");
     let floor = world.worker.store_mut().floor(0);
     assert!(floor > 40, "{floor}");
-    let told = format!("(10, {floor})");
+    let told = format!("({FIRST_PARTITION:?}, {floor})");
     assert!(floors.iter().any(|text| text.contains(&told)), "{floors:?}");
     assert!(world.worker.statistics().segments_dropped > 5);
 }
