@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use crate::dist;
 use crate::machine;
 use crate::package;
 use crate::sdk_fleet;
@@ -65,11 +66,12 @@ const STEPS: &[Step] = &[
     step("sdk-python", "the Python SDK: scenarios, a node, types, package", sdk_python::check),
     step("sdk-go", "the Go SDK: scenarios, a node, races, leaks, package", sdk_go::check),
     step("sdk-fleet", "clients of every SDK under each fault: nothing is lost", sdk_fleet::check),
+    step("dist", "npm, PyPI, tarball, deb, rpm: built, and tried from the local file", dist::check),
     step("crash", "the binary is killed under load: nothing acknowledged is lost", steps::crash),
     step("units", "systemd accepts the units, and rates their exposure", package::check_units),
     slow(
         "package",
-        "the Debian package is built, installed, started, removed, purged (needs root)",
+        "the packages of a release, with deb and rpm installed, started, removed (needs root)",
         package::check,
     ),
     slow(

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::package;
+use crate::dist;
 use crate::setup::{once, private_apt, unpack_packages};
 use crate::shell::{self, Workspace};
 use crate::tally::Tally;
@@ -31,7 +31,7 @@ const BOOT: &str = include_str!("machine/boot.sh");
 
 /// Installs the package there and operates it.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
-    let package = package::build(workspace)?;
+    let package = dist::package(&dist::release(workspace)?, "deb")?;
     let files = files(workspace)?;
     let machine = Machine::boot(workspace, &files)?;
     fs::copy(&package, machine.path("opt/crore.deb"))?;

@@ -10,6 +10,7 @@
 
 mod budget;
 mod ci;
+mod dist;
 mod fuzz;
 mod generate;
 mod machine;
@@ -41,7 +42,7 @@ usage: cargo xtask <command>
   budget --store            measure what a message costs, and make it the budget
   fuzz --minutes N [--jobs N] [--target NAME]
                             search for inputs that break a decoder, all targets for their share of the time
-  package                   build the Debian package
+  dist                      build all packages of a release, in target/dist
   setup                     install what the tests need (Debian packages, npm and Python packages)
 ";
 
@@ -81,8 +82,8 @@ fn dispatch(arguments: &[String]) -> Result<bool> {
         ["generate", "--check"] => generate::check(&workspace.root).map(|()| true),
         ["budget", "--store"] => budget::store(&workspace).map(|()| true),
         ["fuzz", options @ ..] => fuzz::run(&workspace, &fuzz::Options::parse(options)?),
-        ["package"] => {
-            println!("{}", package::build(&workspace)?.display());
+        ["dist"] => {
+            println!("{}", dist::release(&workspace)?.display());
             Ok(true)
         }
         ["setup"] => setup::everything(&workspace).map(|()| true),

@@ -1,8 +1,9 @@
-//! Packages for operators: the units of systemd, and the Debian package.
+//! Packages for operators: the units of systemd, and the packages for Debian and RPM.
 //!
 //! The units are checked without a running systemd: that every line is known, and their exposure.
-//! `cargo-deb` builds the package; the check installs it on this machine, starts the command line
-//! of its unit as its user, removes and purges it. That needs root, and leaves nothing behind.
+//! The check of Debian's package installs it on this machine, starts the command line of its unit
+//! as its user, removes and purges it. RPM's is installed on a copy whose changes are in memory.
+//! That needs root, and leaves nothing behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,12 +12,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::setup;
+use crate::dist;
 use crate::shell::{self, Workspace};
 use crate::tally::Tally;
 
-/// Exact, so that equal sources give equal packages.
-const CARGO_DEB_VERSION: &str = "3.8.0";
 /// The maximum exposure in `systemd-analyze security`, in tenths: 18 is the present one.
 const EXPOSURE_MAX: &str = "18";
 const UNITS: &[&str] = &["crore.service", "crore.socket", "crore-operators.socket"];
@@ -24,6 +23,8 @@ const PROGRAM: &str = "/usr/bin/crore";
 const HOME: &str = "/var/lib/crore";
 /// The runtime directory, as systemd would create it; not that of another node.
 const RUNTIME_DIRECTORY: &str = "/run/crore-package";
+/// The check of RPM's package: `$1` is the package, `$2` is a folder for changes.
+const RPM: &str = include_str!("package/rpm.sh");
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Checks the units.
@@ -55,22 +56,23 @@ pub fn check_units(workspace: &Workspace) -> Result<Tally> {
     Ok(Tally::ONE_PASSED)
 }
 
-/// Builds the package and returns its path.
-pub fn build(workspace: &Workspace) -> Result<PathBuf> {
-    let program = setup::cargo_tool(workspace, "cargo-deb", CARGO_DEB_VERSION)?;
-    shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
-    let output = workspace.target.join("package/crore.deb");
-    fs::create_dir_all(workspace.target.join("package"))?;
-    let mut deb = workspace.command(&[&program.display().to_string()]);
-    deb.args(["-p", "crore", "--no-build", "--no-strip", "--output"]);
-    shell::run(deb.arg(&output))?;
-    Ok(output)
+/// Tries all packages of a release; installs those for Debian and RPM, starts their program, and
+/// removes them.
+pub fn check(workspace: &Workspace) -> Result<Tally> {
+    let folder = dist::release(workspace)?;
+    let tally = dist::attempt(workspace, &folder)?;
+    check_package(&dist::package(&folder, "deb")?)?;
+    check_rpm(workspace, &dist::package(&folder, "rpm")?)?;
+    Ok(tally + Tally { passed: 2, failed: 0 })
 }
 
-/// Installs the package, starts its program, and removes it.
-pub fn check(workspace: &Workspace) -> Result<Tally> {
-    let package = build(workspace)?;
-    check_package(&package).map(|()| Tally::ONE_PASSED)
+fn check_rpm(workspace: &Workspace, package: &Path) -> Result<()> {
+    let changes = workspace.target.join("rpm-changes");
+    fs::create_dir_all(&changes)?;
+    let mut check = Command::new("unshare");
+    check.args(["--mount", "--fork", "--kill-child", "sh", "-c", RPM, "sh"]);
+    shell::run(check.arg(package).arg(&changes))?;
+    Ok(fs::remove_dir(changes)?)
 }
 
 fn check_package(package: &Path) -> Result<()> {

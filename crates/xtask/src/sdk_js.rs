@@ -30,14 +30,21 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
 /// Node with a script, in the folder of the SDK with all packages.
 pub fn node(workspace: &Workspace, script: &str) -> Result<Command> {
     let folder = workspace.root.join(SDK);
-    let packages = installed(workspace, "sdk-js", &folder)?;
-    let runtimes = installed(workspace, "sdk-js-runtimes", &folder.join("test/runtimes"))?;
-    link(&packages, &folder.join("node_modules"))?;
+    let runtimes = runtimes(workspace)?;
     let node = runtimes.join(NODE);
     let mut command = Command::new(node.join("node"));
     command.arg(script).current_dir(&folder).env("PATH", shell::path_with(&node)?);
     command.env("CRORE_RUNTIMES", &runtimes);
     Ok(command)
+}
+
+/// Installs packages and runtimes; returns the folder of the runtimes.
+pub fn runtimes(workspace: &Workspace) -> Result<PathBuf> {
+    let folder = workspace.root.join(SDK);
+    let packages = installed(workspace, "sdk-js", &folder)?;
+    let runtimes = installed(workspace, "sdk-js-runtimes", &folder.join("test/runtimes"))?;
+    link(&packages, &folder.join("node_modules"))?;
+    Ok(runtimes)
 }
 
 /// Installs the packages of a lock file once; returns their `node_modules`.
