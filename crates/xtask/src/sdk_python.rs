@@ -1,5 +1,6 @@
-//! The tests of the Python SDK, with the oldest and the newest Python of this machine. Its tools come
-//! from PyPI, in the versions and with the hashes of the committed lists, into the target folder.
+//! The tests of the Python SDK, with the oldest and the newest Python of this machine. Its tools
+//! come from PyPI, in the versions and with the hashes of the committed lists, into the target
+//! folder.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -209,7 +209,7 @@ pub fn python_packages(workspace: &Workspace, name: &str, list: &str) -> Result<
     python_packages_with(workspace, Path::new("python3"), name, list)
 }
 
-/// The same with this interpreter.
+/// Like `python_packages`, with this interpreter.
 pub fn python_packages_with(
     workspace: &Workspace,
     python: &Path,

@@ -45,6 +45,7 @@ def run(names: list[str], with_package: bool) -> bool:
     # For the programs that the tests start.
     os.environ["PYTHONPATH"] = folders[0]
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = os.path.join(tempfile.gettempdir(), "crore-hypothesis")
     sys.dont_write_bytecode = True
     for noisy in ("crore", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
