@@ -233,7 +233,7 @@ func (c *core) tickReady(now int64) {
 	c.ask(due)
 	if c.tickets.isDue(now) && len(c.subscriptions) > 0 {
 		if len(c.active(func(it *subscription) bool { return !it.isGranted })) == 0 {
-			c.tickets.asked, c.tickets.askedFor = c.newRequest(), c.grantedNumbers()
+			c.tickets.asked = c.newRequest()
 			c.send(wire.Ticket(c.tickets.asked))
 		}
 	}

@@ -40,7 +40,9 @@ func (c *core) frame(now int64, frame wire.Frame) {
 		c.send(wire.EncodePong(f.Token)) // L1
 	case *wire.TicketIssued:
 		if c.expected(now, c.tickets.asked != 0 && c.tickets.asked == f.Request, "ticket_issued") {
-			c.ticketIssued(now, f)
+			c.tickets.asked = 0
+			c.tickets.hold(now, f.Ticket, c.tickets.local(f.ExpiresMs), c.grantedNumbers())
+			c.note(now, LevelDebug, "ticket")
 		}
 	case *wire.Renewed: // T4
 		if c.expected(now, c.tokens.settled(f.Request), "renewed") {
@@ -108,18 +110,7 @@ func (c *core) welcome(now int64, f *wire.Welcome) {
 	c.ask(c.active(func(it *subscription) bool { return missing[it.number] }))
 }
 
-// ticketIssued takes a ticket, unless one of its subscriptions has ended since the request: R7.
-func (c *core) ticketIssued(now int64, f *wire.TicketIssued) {
-	c.tickets.asked = 0
-	for _, number := range c.tickets.askedFor {
-		if it := c.byNumber[number]; it == nil || it.isPaused {
-			return
-		}
-	}
-	c.tickets.hold(now, f.Ticket, c.tickets.local(f.ExpiresMs), c.tickets.askedFor)
-	c.note(now, LevelDebug, "ticket")
-}
-
+// grantedNumbers are the subscriptions that a ticket holds which comes now: R7.
 func (c *core) grantedNumbers() (numbers []uint32) {
 	for _, it := range c.subscriptions {
 		if it.isGranted {

@@ -22,9 +22,8 @@ type heldTicket struct {
 // tickets are R3 to R10. A ticket only saves time: the cursors decide what is a repeat.
 type tickets struct {
 	held *heldTicket
-	// asked is the request on the wire, or 0; askedFor are the subscriptions that its ticket holds.
-	asked    uint32
-	askedFor []uint32
+	// asked is the request on the wire, or 0.
+	asked uint32
 	// kept are the subscriptions of a stored ticket that have not begun again in this program.
 	kept map[string]keptSubscription
 	// askAt is when a ticket is asked for, or 0.
@@ -135,7 +134,7 @@ func (t *tickets) isDue(now int64) bool {
 	return true
 }
 
-// hold takes a ticket and the numbers of its subscriptions, all of which are alive: R7.
+// hold takes a ticket and the numbers of its subscriptions: R7.
 func (t *tickets) hold(now int64, ticket []byte, expiresAt int64, numbers []uint32) {
 	if len(ticket) > ticketBytesMax {
 		return
