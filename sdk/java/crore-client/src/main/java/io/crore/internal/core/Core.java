@@ -534,7 +534,7 @@ public final class Core implements Subscriptions.Link {
     subscriptions.retryDue(now);
     if (tickets.isDue(now) && subscriptions.areGranted()) {
       long request = nextRequest();
-      tickets.asked(request, subscriptions.active());
+      tickets.asked(request);
       outputs.send(ClientFrames.ticket(request));
     }
     if (now >= calls.retryAt()) journal.repeated += calls.repeat();
@@ -649,7 +649,8 @@ public final class Core implements Subscriptions.Link {
       }
       journal.note(now, Level.DEBUG, "token_renewed");
       renewIfDue();
-    } else if (tickets.issued(now, frame.request, frame.expiresMs, frame.ticket)) {
+    } else if (tickets.issued(
+        now, frame.request, frame.expiresMs, frame.ticket, subscriptions.active())) {
       journal.note(now, Level.DEBUG, "ticket");
       outputs.ticket(tickets.kept(subscriptions::byNumber));
     } else unexpected(now, frame);

@@ -41,8 +41,6 @@ final class Tickets {
   private Held held;
   /** The request on the wire, or 0. */
   private long asked;
-  /** What the session held when the ticket was asked for: the ticket holds that and nothing else. */
-  private Set<Long> askedCovers = new HashSet<>();
   private long askAt = Core.NEVER;
   private boolean wasPresented;
   private long lifetimeMs;
@@ -132,15 +130,15 @@ final class Tickets {
     return true;
   }
 
-  void asked(long request, Collection<CoreSubscription> active) {
+  void asked(long request) {
     asked = request;
-    askedCovers = granted(active);
   }
 
   /** TICKET_ISSUED: false if nobody asked. */
-  boolean issued(long now, long request, long serverExpiresMs, byte[] ticket) {
+  boolean issued(
+      long now, long request, long serverExpiresMs, byte[] ticket, Collection<CoreSubscription> active) {
     if (asked == 0 || asked != request) return false;
-    hold(now, ticket, serverExpiresMs - clockMs, askedCovers);
+    hold(now, ticket, serverExpiresMs - clockMs, granted(active)); // R7
     if (held != null) held.expiresMs = serverExpiresMs;
     return true;
   }
