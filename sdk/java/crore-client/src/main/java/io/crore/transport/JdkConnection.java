@@ -130,7 +130,8 @@ final class JdkConnection implements Transport.Connection, WebSocket.Listener {
       unsent.clear();
       unsentBytes = 0;
     }
-    events.closed(code);
+    // Not here: a send that fails ends the socket inside of the caller's `send`.
+    CompletableFuture.runAsync(() -> events.closed(code));
   }
 
   @Override

@@ -38,7 +38,7 @@ public interface Transport {
     void close(int code);
   }
 
-  /** What happens to one WebSocket. */
+  /** What happens to one WebSocket. No event comes inside of a call of {@link Connection}. */
   interface Events {
     /** It is open. */
     void opened();
