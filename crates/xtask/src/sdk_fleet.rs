@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use crate::shell::{self, Workspace};
 use crate::tally::Tally;
-use crate::{sdk_go, sdk_js, sdk_python};
+use crate::{sdk_go, sdk_java, sdk_js, sdk_python};
 
 /// Few clients, and each fault once.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
@@ -19,7 +19,13 @@ pub fn check_long(workspace: &Workspace) -> Result<Tally> {
 
 fn run(workspace: &Workspace, arguments: &[&str]) -> Result<Tally> {
     shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
-    let drivers = [go(workspace)?, javascript(workspace)?, python(workspace)?];
+    let drivers = [
+        go(workspace)?,
+        java(workspace)?,
+        javascript(workspace)?,
+        python(workspace)?,
+        rust(workspace)?,
+    ];
     let mut run = workspace.cargo(&["run", "--locked", "-p", "end-to-end", "--bin", "sdk_fleet"]);
     shell::run_tests(run.arg("--").args(arguments).args(drivers))
 }
@@ -28,6 +34,11 @@ fn go(workspace: &Workspace) -> Result<String> {
     let driver = workspace.target.join("fleet/go").to_string_lossy().into_owned();
     shell::run(&mut sdk_go::command(workspace, &["build", "-o", &driver, "./internal/fleet"])?)?;
     Ok(format!("go={driver}"))
+}
+
+fn java(workspace: &Workspace) -> Result<String> {
+    let class_path = sdk_java::class_path(workspace)?;
+    Ok(format!("java=java -cp {class_path} io.crore.fleet.Fleet"))
 }
 
 fn javascript(workspace: &Workspace) -> Result<String> {
@@ -41,4 +52,10 @@ fn python(workspace: &Workspace) -> Result<String> {
     let python = sdk_python::python(workspace)?;
     let script = workspace.root.join("sdk/python/tests/fleet.py");
     Ok(format!("python={} {}", python.display(), script.display()))
+}
+
+fn rust(workspace: &Workspace) -> Result<String> {
+    let arguments = ["build", "--locked", "-p", "client", "--example", "fleet"];
+    shell::run(&mut workspace.cargo(&arguments))?;
+    Ok(format!("rust={}", workspace.target.join("debug/examples/fleet").display()))
 }

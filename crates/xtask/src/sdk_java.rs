@@ -1,6 +1,9 @@
 //! The tests of the Java SDK: plugins and libraries for them come from Maven Central,
 //! in the versions of the committed `pom.xml`, into the target folder.
 
+use std::env;
+use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Result;
@@ -9,6 +12,8 @@ use crate::shell::{self, Workspace};
 use crate::tally::Tally;
 
 const SDK: &str = "sdk/java";
+/// The module of the client and its tests.
+const MODULE: &str = "crore-client";
 
 /// Builds the server and the player of scenarios, and runs every test of the SDK.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
@@ -20,4 +25,22 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
     tests.env("CRORE_SERVER", workspace.target.join("release/crore"));
     tests.env("CRORE_SCRIPT", workspace.target.join("debug/crore-script"));
     shell::run_tests(&mut tests)
+}
+
+/// Compiles the tests; returns their class path.
+pub fn class_path(workspace: &Workspace) -> Result<String> {
+    let packages = workspace.foreign().join("sdk-java");
+    let repository = format!("-Dmaven.repo.local={}", packages.display());
+    let arguments = ["mvn", "-B", "-ntp", "-q", &repository, "-pl", MODULE, "test-compile"];
+    let folder = workspace.root.join(SDK);
+    shell::run(workspace.command(&arguments).current_dir(&folder))?;
+    let target = folder.join(MODULE).join("target");
+    let mut places = vec![target.join("classes"), target.join("test-classes")];
+    for version in fs::read_dir(packages.join("com/google/code/gson/gson"))? {
+        let files = fs::read_dir(version?.path())?.map(|file| Ok(file?.path()));
+        let files = files.collect::<Result<Vec<PathBuf>>>()?;
+        let is_jar = |path: &PathBuf| path.extension().is_some_and(|it| it == "jar");
+        places.extend(files.into_iter().filter(is_jar));
+    }
+    Ok(env::join_paths(places)?.to_string_lossy().into_owned())
 }

@@ -116,7 +116,8 @@ impl Node {
         places
     }
 
-    /// Kills it (`kill -9`) and starts it again. The logs of the first time are kept as a backup.
+    /// Kills it (`kill -9`) and starts it again. The log of the first time is kept as a backup, for
+    /// one restore: one backup restored twice would use offsets twice, in different epochs.
     pub fn crash(&mut self) {
         self.kill();
         if !self.has_backup {
@@ -158,9 +159,10 @@ impl Node {
     pub fn restore(&mut self) {
         assert!(self.has_backup, "a crash comes before a restore");
         self.kill();
+        self.has_backup = false;
         let data = self.data(KEPT);
         fs::remove_dir_all(&data).expect("the folder is ours");
-        copy(&self.place.path("backup"), &data);
+        fs::rename(self.place.path("backup"), &data).expect("the folder is ours");
         self.ledger.restored(KEPT, &dump(&data));
         self.server = Some(self.place.start());
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::fleet::plan::Work;
+use crate::fleet::plan::{self, Work};
 
 /// The payload of each topic's last message.
 pub const END: &str = "end";
@@ -120,7 +120,8 @@ pub struct Client {
     pub calls: u64,
     /// The events of its lines, in order.
     pub events: Vec<Event>,
-    /// Topics whose last message it has.
+    /// Topics of which it has a message, and topics whose last message it has.
+    topics: BTreeSet<String>,
     ends: BTreeSet<String>,
 }
 
@@ -154,6 +155,7 @@ impl Record {
             work: work.clone(),
             calls: 0,
             events: Vec::new(),
+            topics: BTreeSet::new(),
             ends: BTreeSet::new(),
         });
         let mut state = self.state();
@@ -216,10 +218,11 @@ impl State {
             self.faults.push(format!("no client {client}: {event:?}"));
             return;
         };
-        if let Event::Message { topic, data, .. } = &event
-            && data == END
-        {
-            client.ends.insert(topic.clone());
+        if let Event::Message { topic, data, .. } = &event {
+            client.topics.insert(topic.clone());
+            if data == END {
+                client.ends.insert(topic.clone());
+            }
         }
         client.events.push(event);
     }
@@ -233,22 +236,32 @@ impl State {
         })
     }
 
-    /// Whether each subscriber has reported something.
-    pub fn all_have_begun(&self) -> bool {
-        self.subscribers().all(|(_, client)| !client.events.is_empty())
+    /// Whether each subscriber has a message of each topic that it covers, out of these.
+    pub fn all_have_begun(&self, topics: &[String]) -> bool {
+        self.lacking(topics, |client| &client.topics).next().is_none()
     }
 
-    /// The subscribers that lack the last message of a topic, with the topics' count.
-    pub fn without_end(&self, ends: impl Fn(&str) -> usize) -> Vec<String> {
-        let lacking = self.subscribers().filter_map(|(name, client)| match &client.work {
-            Work::Subscribe { filter, .. } if client.ends.len() < ends(filter) => Some(format!(
-                "{name} ({filter}) has {} ends; its last item: {:?}",
-                client.ends.len(),
-                client.events.last()
-            )),
-            _ => None,
-        });
-        lacking.collect()
+    /// The subscribers that lack the last message of a topic, out of these.
+    pub fn without_end(&self, topics: &[String]) -> Vec<String> {
+        let lacking = self.lacking(topics, |client| &client.ends);
+        let shown = |(name, client): (String, &Client)| {
+            let (work, count) = (&client.work, client.ends.len());
+            format!("{name} ({work:?}) has {count} ends; its last item: {:?}", client.events.last())
+        };
+        lacking.map(shown).collect()
+    }
+
+    fn lacking(
+        &self,
+        topics: &[String],
+        has: impl Fn(&Client) -> &BTreeSet<String>,
+    ) -> impl Iterator<Item = (String, &Client)> {
+        self.subscribers().filter(move |(_, client)| match &client.work {
+            Work::Subscribe { filter, .. } => {
+                topics.iter().any(|it| plan::covers(filter, it) && !has(client).contains(it))
+            }
+            Work::Publish { .. } => false,
+        })
     }
 }
 
