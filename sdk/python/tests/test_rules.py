@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import unittest
 
-from crore._codec.client import varint
+from crore._codec.client import Policy, varint
 from crore._core.core import Core, Settings
+from crore._core.kept_ticket import KeptSubscription, KeptTicket, kept_ticket
 from crore._core.outputs import AskToken, Close, Connect, Output, Send
 from crore._core.subscription import SubscribeOptions
 from crore.items import CaughtUp, Message
-from crore.starts import since_each
+from crore.starts import since, since_each
 
 HELLO, SUBSCRIBE, PING, TICKET = 0x01, 0x02, 0x07, 0x0A
 SILENCE_MS = 310_000
@@ -149,6 +150,70 @@ class Rules(unittest.TestCase):
         hello, subscribe = self.sent()
         self.assertEqual((hello[0], subscribe[0]), (HELLO, SUBSCRIBE))
         self.assertNotIn(b"ttt", hello)
+
+    def with_kept(self, expires_ms: float | None = None, policy: Policy | None = None) -> None:
+        """A client with the ticket of an earlier program, which held subscriptions 3 and 9."""
+        self.setUp()
+        subscriptions = {"a": KeptSubscription(9, False, policy), "b": KeptSubscription(3, True, None)}
+        kept = KeptTicket(b"the ticket", expires_ms, subscriptions)
+        self.core.restore(self.now, 5_000, kept_ticket(kept.text()))
+        self.core.start(self.now)
+
+    def go_on(self, topic: str, fail_on_gap: bool = False) -> None:
+        self.core.subscribe(self.now, topic, SubscribeOptions(since("7:5"), fail_on_gap, is_resumed=True))
+
+    def hello(self) -> bytes:
+        self.assertTrue(any(isinstance(it, Connect) for it in self.outputs()))
+        self.core.opened(self.now)
+        return self.sent()[0]
+
+    def test_r11_a_stored_ticket_is_used_once_all_of_its_subscriptions_go_on(self) -> None:
+        self.with_kept()
+        self.core.subscribe(self.now, "another", SubscribeOptions())
+        self.go_on("a")
+        self.assertEqual(self.outputs(), [])
+        self.go_on("b", fail_on_gap=True)
+        self.assertIn(b"the ticket", self.hello())
+        self.receive(welcome(ticket_lifetime_s=3600, resumed=2), subscribed(9, 1, 5), subscribed(3, 2, 5))
+        granted = {it["topic"]: it["granted"] for it in self.core.inspect()["subscriptions"]}
+        self.assertEqual(granted, {"another": False, "a": True, "b": True})
+        kept = self.core.kept_ticket()
+        assert kept is not None
+        self.assertEqual({it.number for it in kept.subscriptions.values()}, {3, 9})
+
+    def test_r11_a_stored_ticket_is_not_used_for_anything_else(self) -> None:
+        for case in ("one is missing", "another start", "another option", "expired"):
+            with self.subTest(case):
+                self.with_kept(
+                    expires_ms=5_000 if case == "expired" else 6_000,
+                    policy="drop" if case == "another option" else None,
+                )
+                self.go_on("a")
+                if case == "another start":
+                    self.core.subscribe(self.now, "b", SubscribeOptions(fail_on_gap=True))
+                elif case != "one is missing":
+                    self.go_on("b", fail_on_gap=True)
+                if case != "expired":
+                    # It does not wait for long.
+                    self.assertEqual(self.core.wake_at, self.now + 250)
+                    self.wait(250)
+                self.assertNotIn(b"the ticket", self.hello())
+
+    def test_r7_a_ticket_is_not_used_if_a_subscription_has_ended_since_it_was_asked_for(self) -> None:
+        self.core.start(self.now)
+        first = self.core.subscribe(self.now, "a", SubscribeOptions())
+        self.core.subscribe(self.now, "b", SubscribeOptions())
+        self.core.opened(self.now)
+        self.receive(welcome(ticket_lifetime_s=3600), subscribed(1, 1), subscribed(2, 2))
+        self.outputs()
+        self.wait(1_000)
+        (asked,) = self.sent()
+        self.core.unsubscribe(self.now, first)
+        self.core.subscribe(self.now, "c", SubscribeOptions())
+        self.receive(subscribed(3, 3), ticket_issued(asked[2], b"the ticket"))
+        self.outputs()
+        self.cut()
+        self.assertNotIn(b"the ticket", self.sent()[0])
 
     def test_t9_a_source_has_10_s_and_its_late_result_is_dropped(self) -> None:
         core = Core(Settings(urls=["ws://x/crore"], random=lambda: 0.5, producer_id=b"p", has_token_source=True))

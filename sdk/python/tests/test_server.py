@@ -263,6 +263,51 @@ class Returning(WithNode):
             self.assertTrue(resumed.report().complete)
             await second.close()
 
+    async def test_r11_t11_with_store_tickets_the_next_program_resumes_in_one_frame(self) -> None:
+        self.node(ON_DISK)
+        storage, shown, other = Memory(), list[str](), self.connect()
+
+        def tickets() -> list[str]:
+            return [json.loads(text)["ticket"] for key, text in storage.kept.items() if key.startswith("ticket:")]
+
+        async def program(topics: dict[str, str], wanted: str, resumed: int | None, **options: Any) -> None:
+            """Reads one message of each topic; the program before ended while it processed the same one."""
+            events: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+
+            def log(_level: str, event: str, fields: dict[str, Any]) -> None:
+                shown.append(repr((event, fields)))
+                if event in ("connected", "ticket"):
+                    events.put_nowait((event, fields.get("resumed")))
+
+            client = self.connect(storage=storage, log=log, **options)
+            readers = {client.subscribe(topic, name=topic, fail_on_gap=topic == "a"): topics[topic] for topic in topics}
+            self.assertEqual(await events.get(), ("connected", resumed))
+            if resumed is None:
+                self.assertEqual(await events.get(), ("ticket", None))
+            for reader, target in readers.items():
+                if not resumed:
+                    await other.publish(target, wanted)
+                self.assertEqual((await message(reader)).text(), wanted)
+                if wanted == "0":
+                    asyncio.get_running_loop().call_soon(reader.close)
+                    self.assertIsNone(await reader.next())
+            shown.append(repr(client.inspect()))
+            await client.close()
+
+        both = {"a": "a", "w/#": "w/x"}
+        await program(both, "0", None)
+        self.assertEqual(tickets(), [])
+        await program(both, "1", None, store_tickets=True)
+        self.assertEqual(len(tickets()), 1)
+        await program(both, "1", 2, store_tickets=True)
+        self.assertEqual(len(tickets()), 1)
+        for ticket in tickets():
+            self.assertGreater(len(ticket), 32)
+            self.assertNotIn(ticket, "".join(shown))
+            self.assertNotIn(repr(bytes.fromhex(ticket))[2:-1], "".join(shown))
+        with self.assertRaises(crore.InvalidArgument):
+            crore.connect(self.url, store_tickets=True)
+
     async def test_u13_stored_publications_survive_the_program_and_are_in_the_log_once(self) -> None:
         node = self.node(ON_DISK)
         storage = Memory()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import queue
 import tempfile
 import threading
 import unittest
+from pathlib import Path
 from typing import Any
 
 import crore
@@ -133,6 +135,38 @@ class BlockingClient(unittest.TestCase):
         self.assertEqual(reasons, ["first", "first"])
         refused = self.connect(token="not.a.token")
         self.assertRaises(crore.Closed, refused.ready, 30)
+
+    def test_r11_with_store_tickets_the_next_program_resumes_in_one_frame(self) -> None:
+        self.node(ON_DISK)
+        other = self.connect()
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "ticket%3A"
+            storage = FileStorage(folder)
+            for program, store_tickets in enumerate((False, True, True)):
+                events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+
+                def log(_level: str, event: str, fields: dict[str, Any], events: Any = events) -> None:
+                    if event in ("connected", "ticket"):
+                        events.put((event, fields.get("resumed")))
+
+                client = self.connect(storage=storage, store_tickets=store_tickets, log=log)
+                readers = [client.subscribe(topic, name=topic) for topic in ("a", "w/#")]
+                self.assertEqual(events.get(timeout=30), ("connected", 2 if program == 2 else None))
+                if program < 2:
+                    self.assertEqual(events.get(timeout=30), ("ticket", None))
+                for reader, target in zip(readers, ("a", "w/x"), strict=True):
+                    if program < 2:
+                        other.publish(target, str(program))
+                    self.assertEqual(message(reader).text(), "0" if program == 0 else "1")
+                    if program == 0:
+                        # It is processed.
+                        self.assertRaises(TimeoutError, reader.next, 0)
+                client.close()
+                self.assertEqual(file.exists(), store_tickets)
+            # It is a secret.
+            self.assertEqual(file.stat().st_mode & 0o777, 0o600)
+            storage.close()
+        self.assertRaises(crore.InvalidArgument, crore.sync.connect, self.url, store_tickets=True)
 
     def test_p13_messages_raises_in_place_of_a_gap_and_goes_on(self) -> None:
         self.node(ON_DISK)

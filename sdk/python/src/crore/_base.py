@@ -7,11 +7,12 @@ import logging
 import random
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast
 
 from ._codec.client import POLICIES, Policy, Start
 from ._codec.server import HistoryPage
+from ._codec.topics import is_wild
 from ._core.backoff import BackoffSettings
 from ._core.calls import Publication
 from ._core.core import Core, Settings
@@ -20,7 +21,7 @@ from ._core.subscription import SubscribeOptions
 from ._link import socket_url
 from .errors import CroreError, GapError, InvalidArgument
 from .items import Gap, Page, State
-from .starts import LIVE
+from .starts import LIVE, since, since_each
 from .storage import Storage
 
 #: A payload: bytes and text as they are, everything else as JSON.
@@ -97,6 +98,15 @@ def subscribe_options(
     return SubscribeOptions(start, fail_on_gap, policy, overflow == "skip")
 
 
+def resumed(options: SubscribeOptions, topic: str, text: str | None) -> SubscribeOptions:
+    """R11: the options with the stored position, if there is one."""
+    if not text:
+        return options
+    places = {int(partition): at for partition, at in json.loads(text).items()}
+    start = since_each(places) if is_wild(topic) else since(places[0])
+    return replace(options, start=start, is_resumed=True)
+
+
 def milliseconds(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1000
 
@@ -155,12 +165,11 @@ def say(level: Level, event: str, fields: dict[str, Any]) -> None:
         _LOGGER.log(number, "%s %s", event, shown, extra={"event": event, "fields": fields})
 
 
-def persists(persist: bool, storage: Storage | None, producer_id: object) -> bool:
-    if persist and storage is None:
-        raise InvalidArgument("`persist` needs a storage")
+def check_storage(persist: bool, store_tickets: bool, storage: Storage | None, producer_id: object) -> None:
+    if (persist or store_tickets) and storage is None:
+        raise InvalidArgument("`persist` and `store_tickets` need a storage")
     if persist and producer_id is not None:
         raise InvalidArgument("`persist` stores an id of its own")
-    return persist
 
 
 def gap_error(gap: Gap) -> GapError:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import ssl as tls
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -20,29 +20,29 @@ from ._base import (
     Overflow,
     StateListener,
     Tags,
+    check_storage,
     core_of,
     gap_error,
     milliseconds,
     page_of,
-    persists,
     publication_of,
+    resumed,
     say,
     subscribe_options,
 )
 from ._codec.client import Policy, Start
 from ._codec.server import HistoryPage
-from ._codec.topics import is_wild
 from ._connection import Connection
 from ._core.calls import Call, Publication
-from ._core.core import closed_by
+from ._core.ends import closed_by
 from ._core.outputs import AskToken, Changed, Close, Connect, Log, Output, Ready, Send, Settle, TokenReason, Told
 from ._core.subscription import CoreSubscription, SubscribeOptions
 from ._link import LINGER_S, Ended, Event, Opened
 from ._subscription import Subscription
 from .errors import Closed, CroreError, Unauthorized, again
 from .items import Item, Message, Page, Published, State
-from .starts import LIVE, place_of, since, since_each
-from .storage import Outbox, Storage, position_key
+from .starts import LIVE, place_of
+from .storage import Outbox, Storage, TicketStore, position_key
 
 #: Called with the reason `first`, `expires` or `refused`; returns a token, or None for "no other".
 TokenSource: TypeAlias = Callable[[TokenReason], "str | None | Awaitable[str | None]"]
@@ -58,6 +58,7 @@ def connect(
     producer_id: str | bytes | None = None,
     storage: Storage | None = None,
     persist: bool = False,
+    store_tickets: bool = False,
     buffer_items: int = 1024,
     buffer_bytes: int = 1024 * 1024,
     backoff: Backoff = Backoff(),  # noqa: B008
@@ -71,7 +72,8 @@ def connect(
     - `token`: a bearer token, or a function (also a coroutine function) that returns one.
     - `name`: shown in the node's logs.
     - `producer_id`: the id of `once` publications; random if it is not given.
-    - `storage`: keeps the positions of subscriptions with a name; with `persist` also `once` publications.
+    - `storage`: keeps the positions of subscriptions with a name; with `persist` also `once` publications, and with
+      `store_tickets` the resume ticket, which is a secret: the next start resumes all of them at once.
     - `buffer_items`, `buffer_bytes`: bounds of each subscription's buffer.
     - `log`: gets the events of the log, in place of the logger `crore`.
     """
@@ -82,6 +84,7 @@ def connect(
         producer_id=producer_id,
         storage=storage,
         persist=persist,
+        store_tickets=store_tickets,
         buffer_items=buffer_items,
         buffer_bytes=buffer_bytes,
         backoff=backoff,
@@ -105,6 +108,7 @@ class Client:
         producer_id: str | bytes | None,
         storage: Storage | None,
         persist: bool,
+        store_tickets: bool,
         buffer_items: int,
         buffer_bytes: int,
         backoff: Backoff,
@@ -141,10 +145,16 @@ class Client:
         self._outbox: Outbox | None = None
         self._loading: asyncio.Task[None] | None = None
         self._storing = 0
-        if persists(persist, storage, producer_id) and storage is not None:
+        check_storage(persist, store_tickets, storage, producer_id)
+        if persist and storage is not None:
             self._outbox = Outbox(storage, name)
             self._loading = self.spawn(self._load(self._outbox))
-        self._core.start(self._now())
+        self._tickets: TicketStore | None = None
+        if store_tickets and storage is not None:
+            self._tickets = TicketStore(storage, name)
+            self.spawn(self._start_with(self._tickets))
+        else:
+            self._core.start(self._now())
         self._flush()
 
     async def __aenter__(self) -> Client:
@@ -327,10 +337,7 @@ class Client:
         try:
             assert self._storage is not None
             text = await self._in_storage(self._storage.get, subscription.key)
-            if text:
-                places = {int(partition): at for partition, at in json.loads(text).items()}
-                start = since_each(places) if is_wild(subscription.topic) else since(places[0])
-                options = SubscribeOptions(start, options.fail_on_gap, options.policy, options.skips)
+            options = resumed(options, subscription.topic, text)
         except Exception as error:
             self.callback_failed(error)
         if subscription.is_ended:
@@ -344,6 +351,23 @@ class Client:
         try:
             assert self._storage is not None
             await self._in_storage(self._storage.set, key, text)
+        except Exception as error:
+            self.callback_failed(error)
+
+    async def _start_with(self, tickets: TicketStore) -> None:
+        """R11: begins with the ticket of an earlier program."""
+        try:
+            kept = await self._in_storage(tickets.load)
+            if kept is not None:
+                self._core.restore(self._now(), time.time() * 1000, kept)
+        except Exception as error:
+            self.callback_failed(error)
+        self._core.start(self._now())
+        self._flush()
+
+    async def _save_ticket(self, act: Callable[[], None]) -> None:
+        try:
+            await self._in_storage(act)
         except Exception as error:
             self.callback_failed(error)
 
@@ -449,6 +473,9 @@ class Client:
             if not core.outputs:
                 self._write()
         self._is_flushing = False
+        saving = None if self._tickets is None else self._tickets.news(core)
+        if saving is not None:
+            self.spawn(self._save_ticket(saving))
         self._set_timer()
 
     def _write(self) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
 from ._core.calls import Publication
+from ._core.core import Core
+from ._core.kept_ticket import KeptTicket, kept_ticket
 from ._core.subscription import CoreSubscription
 from .errors import CroreError
 
@@ -64,7 +68,9 @@ class FileStorage:
     def set(self, key: str, value: str) -> None:
         file = self._file(key)
         new = file.with_name(f"{file.name}.new")
-        with open(new, "w", encoding="utf-8") as out:
+        # Tickets are secrets.
+        private = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(private, "w", encoding="utf-8") as out:
             out.write(value)
             out.flush()
             os.fsync(out.fileno())
@@ -88,6 +94,30 @@ def processed_text(it: CoreSubscription) -> str | None:
     """P14: the processed positions of a subscription; None if there is none."""
     places = {str(partition): f"{at.epoch}:{at.offset}" for partition, at in it.processed.items()}
     return json.dumps(places) if places else None
+
+
+class TicketStore:
+    """R11: the newest ticket, for the next program."""
+
+    def __init__(self, storage: Storage, name: str | None) -> None:
+        self._storage = storage
+        self._key = f"ticket:{name or ''}"
+        self._seen: object = None
+
+    def load(self) -> KeptTicket | None:
+        text = self._storage.get(self._key)
+        return kept_ticket(text) if text else None
+
+    def news(self, core: Core) -> Callable[[], None] | None:
+        """What stores the client's ticket, if it is another one than before."""
+        if core.held_ticket is self._seen:
+            return None
+        self._seen = core.held_ticket
+        kept = core.kept_ticket()
+        return partial(self._storage.delete, self._key) if kept is None else partial(self._set, kept.text())
+
+    def _set(self, text: str) -> None:
+        self._storage.set(self._key, text)
 
 
 class Outbox:

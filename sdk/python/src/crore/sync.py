@@ -7,7 +7,6 @@ their own, so they may call the client. All methods may be called from any threa
 
 from __future__ import annotations
 
-import json
 import queue
 import ssl as tls
 import threading
@@ -26,20 +25,20 @@ from ._base import (
     Overflow,
     StateListener,
     Tags,
+    check_storage,
     core_of,
     gap_error,
     milliseconds,
     page_of,
-    persists,
     publication_of,
+    resumed,
     say,
     subscribe_options,
 )
 from ._codec.client import Policy, Start
 from ._codec.server import HistoryPage
-from ._codec.topics import is_wild
 from ._core.calls import Call, Publication
-from ._core.core import closed_by
+from ._core.ends import closed_by
 from ._core.outputs import (
     AskToken,
     Changed,
@@ -54,14 +53,14 @@ from ._core.outputs import (
     TokenReason,
     Told,
 )
-from ._core.subscription import CoreSubscription, SubscribeOptions
+from ._core.subscription import CoreSubscription
 from ._link import LINGER_S, Ended, Event, Failed, Opened
 from ._reactor import Reactor, Socket
 from ._sync_subscription import Messages, Subscription
 from .errors import Closed, CroreError, Unauthorized, again
 from .items import Item, Message, Page, Published, State
-from .starts import LIVE, place_of, since, since_each
-from .storage import Outbox, Storage, position_key
+from .starts import LIVE, place_of
+from .storage import Outbox, Storage, TicketStore, position_key
 
 __all__ = ["Client", "Messages", "Subscription", "TokenSource", "connect"]
 
@@ -81,6 +80,7 @@ def connect(
     producer_id: str | bytes | None = None,
     storage: Storage | None = None,
     persist: bool = False,
+    store_tickets: bool = False,
     buffer_items: int = 1024,
     buffer_bytes: int = 1024 * 1024,
     backoff: Backoff = Backoff(),  # noqa: B008
@@ -98,6 +98,7 @@ def connect(
         producer_id=producer_id,
         storage=storage,
         persist=persist,
+        store_tickets=store_tickets,
         buffer_items=buffer_items,
         buffer_bytes=buffer_bytes,
         backoff=backoff,
@@ -118,6 +119,7 @@ class Client:
         producer_id: str | bytes | None,
         storage: Storage | None,
         persist: bool,
+        store_tickets: bool,
         buffer_items: int,
         buffer_bytes: int,
         backoff: Backoff,
@@ -148,7 +150,8 @@ class Client:
         self._outbox: Outbox | None = None
         # Order of storing and sending.
         self._storing = threading.Lock()
-        if persists(persist, storage, producer_id) and storage is not None:
+        check_storage(persist, store_tickets, storage, producer_id)
+        if persist and storage is not None:
             self._outbox = Outbox(storage, name)
             producer, left = self._outbox.load()
             self._core.set_producer(producer)
@@ -160,6 +163,12 @@ class Client:
         self._awaits_room = False
         self._has_room = threading.Event()
         self._reactor = Reactor(self)
+        self._tickets: TicketStore | None = None
+        if store_tickets and storage is not None:
+            self._tickets = TicketStore(storage, name)
+            kept = self._tickets.load()
+            if kept is not None:
+                self._core.restore(self._now(), time.time() * 1000, kept)
         self._core.start(self._now())
         self._reactor.start()
 
@@ -216,11 +225,7 @@ class Client:
         key = ""
         if name is not None and self._storage is not None:
             key = position_key(name)
-            text = self._storage.get(key)
-            if text:
-                places = {int(partition): at for partition, at in json.loads(text).items()}
-                stored = since_each(places) if is_wild(topic) else since(places[0])
-                options = SubscribeOptions(stored, options.fail_on_gap, options.policy, options.skips)
+            options = resumed(options, topic, self._storage.get(key))
         with self._lock:
             it = self._core.subscribe(self._now(), topic, options)
             subscription = Subscription(topic, self, it, key)
@@ -490,6 +495,9 @@ class Client:
         while True:
             with self._lock:
                 outputs, self._core.outputs = self._core.outputs, []
+                saving = None if self._tickets is None else self._tickets.news(self._core)
+            if saving is not None:
+                self._call_back(saving)
             if not outputs:
                 return
             for output in outputs:

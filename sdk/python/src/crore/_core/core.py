@@ -16,6 +16,8 @@ from ..errors import Closed, CroreError, refusal
 from ..items import Item, Published, State
 from .backoff import Backoff, BackoffSettings
 from .calls import Call, Calls, Publication
+from .ends import closed_by, reconnects
+from .kept_ticket import KeptTicket
 from .outputs import AskToken, Changed, Close, Connect, Level, Log, Output, Ready, Send, Settle, TokenReason, Told
 from .subscription import CoreSubscription, SubscribeOptions
 from .subscriptions import Subscriptions
@@ -23,6 +25,7 @@ from .tickets import Tickets
 from .tokens import Tokens
 
 OPEN_MS_MAX: Final = 10_000  # C7
+KEPT_MS_MAX: Final = 250  # The first attempt's wait for the subscriptions of a stored ticket.
 SILENCE_MARGIN_MS: Final = 10_000  # L2
 RESUBSCRIBE_CODE: Final = 2500
 EVENTS_MAX: Final = 64
@@ -51,11 +54,6 @@ class Settings:
     logs: bool = False
 
 
-def reconnects(code: int) -> bool:
-    """C5: whether a client comes back after this close code."""
-    return code in (1001, 1005, 1006) or 1011 <= code <= 1014 or 3000 <= code <= 3499 or 4000 <= code <= 4499
-
-
 class Core:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -71,7 +69,7 @@ class Core:
 
         self._phase: Phase = "waiting"
         self._phase_since = 0.0
-        self._wait_until = 0.0
+        self._wait_until = inf
         self._opened_at: float | None = None
         self._backoff = Backoff(settings.backoff, settings.random)
         count = len(settings.urls)
@@ -96,8 +94,26 @@ class Core:
 
     # The application's calls.
 
+    def restore(self, now: float, clock_ms: float, kept: KeptTicket) -> None:
+        """R11: takes the ticket of an earlier program, before `start`; `clock_ms` is the time since 1970."""
+        self._tickets.restore(now, clock_ms, kept)
+
     def start(self, now: float) -> None:
-        self._connect(now)
+        if self._phase == "closed":
+            return
+        if self._tickets.begin_to_await(self._subscriptions):
+            self._wait_until = now + KEPT_MS_MAX
+        else:
+            self._connect(now)
+
+    @property
+    def held_ticket(self) -> object:
+        """Another object for each ticket that the client holds, or None."""
+        return self._tickets.held
+
+    def kept_ticket(self) -> KeptTicket | None:
+        """The ticket for the next program."""
+        return self._tickets.kept_ticket(self._subscriptions)
 
     def check(self, wanted: str) -> None:
         """Refuses what `subscribe` would refuse."""
@@ -108,6 +124,8 @@ class Core:
         self._refuse_if_closed()
         it = self._subscriptions.subscribe(wanted, options)
         self._tickets.changed(now)
+        if self._tickets.have_come(self._subscriptions):
+            self._connect(now)
         return it
 
     def unsubscribe(self, now: float, it: CoreSubscription) -> None:
@@ -185,6 +203,7 @@ class Core:
         self._set_phase("greeting", now)
         self._opened_at = self._last_received = now
         self._pinged_at = None
+        self._tickets.begin_kept(now, self._subscriptions)
         presented = self._tickets.present(now, self._subscriptions.by_number)
         token, name = self._tokens.token, self._settings.name
         if presented is None:
@@ -396,6 +415,7 @@ class Core:
 
     def _connect(self, now: float) -> None:
         """Begins the next attempt: first the token, if one is needed."""
+        self._tickets.is_awaiting = False
         reason = self._tokens.needed
         if reason is None:
             self._open(now)
@@ -545,6 +565,7 @@ class Core:
         if self._tickets.is_due(now) and len(self._subscriptions):
             if all(it.is_granted for it in self._subscriptions.active()):
                 self._tickets.asked = self.request()
+                self._tickets.asked_for = self._granted
                 self.send(frames.ticket(self._tickets.asked))
         self._calls.repeat_refused(now)
 
@@ -581,7 +602,7 @@ class Core:
                 self._plan = frame
                 self.note(now, "info", "go_away", code=frame.code, return_after_ms=frame.return_after_ms)
                 if frame.ticket is not None:  # G5
-                    self._tickets.hold(now, frame.ticket, inf, self._subscriptions.active())
+                    self._tickets.hold(now, frame.ticket, self._granted)
             case server.TicketIssued():
                 self._ticket_issued(now, frame)
             case server.Renewed():
@@ -609,9 +630,16 @@ class Core:
         if self._tickets.asked != frame.request:
             self.unexpected(now, "TicketIssued")
             return
-        expires_at = self._tickets.local(frame.expires_ms)
-        self._tickets.hold(now, frame.ticket, expires_at, self._subscriptions.active())
-        self.note(now, "debug", "ticket")
+        self._tickets.asked = None
+        covers = self._tickets.asked_for
+        # R7: one of its subscriptions may have ended since the request.
+        if covers <= self._granted:
+            self._tickets.hold(now, frame.ticket, covers, self._tickets.local(frame.expires_ms), frame.expires_ms)
+            self.note(now, "debug", "ticket")
+
+    @property
+    def _granted(self) -> frozenset[int]:
+        return frozenset(it.number for it in self._subscriptions.active() if it.is_granted)
 
     def _welcome(self, now: float, frame: server.Welcome) -> None:
         if self._phase == "ready":
@@ -623,7 +651,7 @@ class Core:
         self._silence_ms = frame.ping_interval_s * 1_000 + SILENCE_MARGIN_MS if frame.ping_interval_s else 0
         self._calls.payload_max = frame.message_bytes_max
         self._tokens.accepted()
-        self.note(now, "info", "connected", node=frame.node, connection=frame.connection)
+        self.note(now, "info", "connected", node=frame.node, connection=frame.connection, resumed=frame.resumed)
         self._set_state(State("live"))
         if self._plan is None:
             self._calls.repeat()
@@ -670,9 +698,3 @@ class Core:
                 self.unexpected(now, "ErrorFrame")
             if self._calls.is_fenced and not was_fenced:
                 self.note(now, "error", "fenced")
-
-
-def closed_by(state: State) -> Closed:
-    """The error of what comes after the client's end."""
-    why = state.code or state.status
-    return Closed(f"the client is closed: {state.reason}" + (f" ({why})" if why else ""))

@@ -27,6 +27,8 @@ class SubscribeOptions:
     policy: Policy | None = None
     #: Drop the oldest items of a full buffer, in place of pausing.
     skips: bool = False
+    #: It goes on with one of an earlier program: the start is where that one ended.
+    is_resumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from .._codec import client as frames
@@ -11,6 +11,7 @@ from .._codec.topics import has_length, matches
 from .._position import Place
 from ..errors import AlreadySubscribed, CroreError, InvalidArgument
 from ..items import CaughtUp, Gap, Item, Message, Skipped
+from .kept_ticket import KeptSubscription
 from .outputs import Level
 from .proof import Hole
 from .subscription import CoreSubscription, End, SubscribeOptions
@@ -327,6 +328,37 @@ class Subscriptions:
         self._host.note(now, "warning", "ended", topic=it.filter, code=code)
         self.remove(it, error)
         self._host.changed(now)
+
+    # R11: the ticket of an earlier program.
+
+    def kept(self, covers: frozenset[int]) -> dict[str, KeptSubscription]:
+        """The subscriptions of a ticket, for the next program."""
+        kept = (self.by_number[number] for number in covers if number in self.by_number)
+        return {it.filter: KeptSubscription(it.number, it.options.fail_on_gap, it.options.policy) for it in kept}
+
+    def has_all(self, kept: Mapping[str, KeptSubscription]) -> bool:
+        """Whether all of them go on, with the same options."""
+        return all(self._goes_on(topic, it) for topic, it in kept.items())
+
+    def _goes_on(self, topic: str, kept: KeptSubscription) -> bool:
+        it = self._by_filter.get(topic)
+        if it is None or not it.options.is_resumed:
+            return False
+        return (it.options.fail_on_gap, it.options.policy) == (kept.fail_on_gap, kept.policy)
+
+    def renumber(self, kept: Mapping[str, KeptSubscription]) -> bool:
+        """Gives the subscriptions the numbers of the ticket; False if it cannot be used."""
+        if not self.has_all(kept):
+            return False
+        self._last_number = max(self._last_number, *(it.number for it in kept.values()))
+        for it in self._by_filter.values():
+            self._number(it)
+        for topic, one in kept.items():
+            it = self._by_filter[topic]
+            del self.by_number[it.number]
+            it.number = one.number
+            self.by_number[it.number] = it
+        return True
 
     # Items.
 

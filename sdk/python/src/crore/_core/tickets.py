@@ -8,7 +8,9 @@ from math import inf
 
 from .._codec.client import ResumeCursor
 from .._codec.server import ErrorFrame, Welcome
+from .kept_ticket import KeptTicket
 from .subscription import CoreSubscription
+from .subscriptions import Subscriptions
 
 ASK_DELAY_MS = 1_000
 RETRY_DELAY_MS = 60_000
@@ -24,19 +26,56 @@ class Held:
     renew_at: float
     #: Numbers of the subscriptions in the ticket.
     covers: frozenset[int]
+    #: By the server's clock, if it has said it.
+    expires_ms: float | None = None
 
 
 class Tickets:
     def __init__(self) -> None:
         self.held: Held | None = None
-        #: The request on the wire.
+        #: The request on the wire, and the subscriptions that its ticket will have.
         self.asked: int | None = None
+        self.asked_for: frozenset[int] = frozenset()
         self.ask_at: float | None = None
         self.was_presented = False
+        self._kept: KeptTicket | None = None
+        #: The first attempt waits for the subscriptions of an earlier program's ticket.
+        self.is_awaiting = False
+        self._kept_expires_at = inf
         self._lifetime_ms = 0
         self._not_before = 0.0
         # The server's clock minus the own one.
         self._clock_ms = 0.0
+
+    # R11: the ticket of an earlier program.
+
+    def restore(self, now: float, clock_ms: float, kept: KeptTicket) -> None:
+        expires_at = inf if kept.expires_ms is None else now + kept.expires_ms - clock_ms
+        if now < expires_at and kept.subscriptions:
+            self._kept, self._kept_expires_at = kept, expires_at
+
+    def begin_to_await(self, subscriptions: Subscriptions) -> bool:
+        """Whether subscriptions of its ticket are still to come."""
+        self.is_awaiting = self._kept is not None and not subscriptions.has_all(self._kept.subscriptions)
+        return self.is_awaiting
+
+    def have_come(self, subscriptions: Subscriptions) -> bool:
+        """Whether the last of them has come just now."""
+        return self.is_awaiting and not self.begin_to_await(subscriptions)
+
+    def begin_kept(self, now: float, subscriptions: Subscriptions) -> None:
+        """Uses its ticket if the subscriptions are there, with the same options: R7."""
+        kept, self._kept = self._kept, None
+        if kept is not None and subscriptions.renumber(kept.subscriptions):
+            covers = frozenset(it.number for it in kept.subscriptions.values())
+            self.hold(now, kept.ticket, covers, self._kept_expires_at, kept.expires_ms)
+
+    def kept_ticket(self, subscriptions: Subscriptions) -> KeptTicket | None:
+        """The ticket for the next program."""
+        held = self.held
+        if held is None:
+            return None
+        return KeptTicket(held.ticket, held.expires_ms, subscriptions.kept(held.covers))
 
     def connection_lost(self) -> None:
         self.asked = self.ask_at = None
@@ -113,14 +152,19 @@ class Tickets:
         self.ask_at = None
         return True
 
-    def hold(self, now: float, ticket: bytes, expires_at: float, active: Sequence[CoreSubscription]) -> None:
-        self.asked = None
+    def hold(
+        self,
+        now: float,
+        ticket: bytes,
+        covers: frozenset[int],
+        expires_at: float = inf,
+        expires_ms: float | None = None,
+    ) -> None:
         if len(ticket) > TICKET_BYTES_MAX:
             self._not_before = now + RETRY_DELAY_MS
             return
         renew_at = 0 if expires_at == inf else now + max(0, expires_at - now) / 2
-        covers = frozenset(it.number for it in active if it.is_granted)
-        self.held = Held(ticket, expires_at, renew_at, covers)
+        self.held = Held(ticket, expires_at, renew_at, covers, expires_ms)
 
     def refused(self, now: float, frame: ErrorFrame) -> bool:
         """Whether an error refuses the request for a ticket."""
