@@ -442,6 +442,17 @@ class Systems(Place):
         self.check_files(self.work / "root")
 
 
+if OLD := os.environ.get("CRORE_OLD_LIBRARIES"):
+
+    class OldSystem(Place):
+        """The program of a release, with the C library of an older system than this one."""
+
+        def test_the_program_runs(self) -> None:
+            self.here("tar", "xf", package(f"{TARGET}.tar.gz"))
+            crore = self.work / f"crore-{VERSION}-{TARGET}/crore"
+            self.check_program(Path(OLD) / "ld-linux-x86-64.so.2", "--library-path", OLD, crore)
+
+
 def main() -> None:
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(
         unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])

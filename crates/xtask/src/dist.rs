@@ -12,6 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::python2;
 use crate::sdk_js;
 use crate::sdk_python;
 use crate::setup;
@@ -109,11 +110,23 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
     let second = pack(workspace, &program, "packages-again")?;
     ensure!(sums(&first)? == sums(&second)?, "the same sources give different packages");
     fs::remove_dir_all(second)?;
-    Ok(Tally::ONE_PASSED + attempt(workspace, &first)?)
+    Ok(Tally::ONE_PASSED + shell::run_tests(&mut attempt(workspace, &first)?)?)
 }
 
-/// Installs each package of a folder as a user does, and runs its program.
-pub fn attempt(workspace: &Workspace, folder: &Path) -> Result<Tally> {
+/// Builds the packages of a release and tries them, also with the glibc of Debian 11. Returns their
+/// folder.
+pub fn check_release(workspace: &Workspace) -> Result<(PathBuf, Tally)> {
+    let folder = release(workspace)?;
+    let old = workspace.foreign().join("debian-11");
+    setup::once(&old, "libc6", || python2::debian_11(&old, &["libc6/bullseye"]))?;
+    let mut tests = attempt(workspace, &folder)?;
+    tests.env("CRORE_OLD_LIBRARIES", old.join("lib/x86_64-linux-gnu"));
+    let tally = shell::run_tests(&mut tests)?;
+    Ok((folder, tally))
+}
+
+/// The tests that install each package of a folder as a user does, and run its program.
+fn attempt(workspace: &Workspace, folder: &Path) -> Result<Command> {
     setup::python_packages(workspace, TOOLS, "tests/packages/requirements.txt")?;
     let tools = workspace.foreign().join(TOOLS);
     let wheels = workspace.foreign().join("packages-wheels");
@@ -128,7 +141,7 @@ pub fn attempt(workspace: &Workspace, folder: &Path) -> Result<Tally> {
     tests.env("CRORE_TOOLS", tools.join("bin")).env("CRORE_WHEELS", wheels);
     tests.env("CRORE_TWINE", sdk_python::python(workspace)?.with_file_name("twine"));
     tests.env("CRORE_RUNTIMES", sdk_js::runtimes(workspace)?);
-    shell::run_tests(&mut tests)
+    Ok(tests)
 }
 
 /// The package with this extension in a folder of packages.

@@ -59,8 +59,7 @@ pub fn check_units(workspace: &Workspace) -> Result<Tally> {
 /// Tries all packages of a release; installs those for Debian and RPM, starts their program, and
 /// removes them.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
-    let folder = dist::release(workspace)?;
-    let tally = dist::attempt(workspace, &folder)?;
+    let (folder, tally) = dist::check_release(workspace)?;
     check_package(&dist::package(&folder, "deb")?)?;
     check_rpm(workspace, &dist::package(&folder, "rpm")?)?;
     Ok(tally + Tally { passed: 2, failed: 0 })

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 
 use crate::setup::{once, private_apt, unpack_packages};
 use crate::shell::{self, Workspace};
@@ -36,17 +36,22 @@ pub fn install(workspace: &Workspace) -> Result<()> {
     .context("Autobahn's test suite on Python 2.7, from Debian 11 and PyPI")
 }
 
-fn interpreter(folder: &Path) -> Result<()> {
+/// Unpacks packages of Debian 11 into the folder, from the first mirror that has them.
+pub fn debian_11(folder: &Path, packages: &[&str]) -> Result<()> {
     let from_any_mirror = MIRRORS.iter().any(|mirror| {
-        let unpacked = unpack(folder, mirror);
+        let unpacked = unpack(folder, mirror, packages);
         if let Err(error) = &unpacked {
             println!("{mirror}: {error:#}");
         }
         unpacked.is_ok()
     });
-    if !from_any_mirror {
-        bail!("no mirror has Python 2.7");
-    }
+    ensure!(from_any_mirror, "no mirror has {}", packages.join(", "));
+    Ok(())
+}
+
+fn interpreter(folder: &Path) -> Result<()> {
+    debian_11(folder, PACKAGES)?;
+    gather_libraries(folder)?;
     // A wrapper, so that callers need no special environment.
     let wrapper = folder.join("python2.7");
     let text = "#!/bin/sh\n\
@@ -59,7 +64,7 @@ fn interpreter(folder: &Path) -> Result<()> {
     shell::run(Command::new(wrapper).args(["-c", "import ssl, ctypes"]))
 }
 
-fn unpack(folder: &Path, mirror: &str) -> Result<()> {
+fn unpack(folder: &Path, mirror: &str, packages: &[&str]) -> Result<()> {
     let apt = folder.join("apt");
     let mut options = private_apt(&apt)?;
     let sources = apt.join("sources.list");
@@ -73,8 +78,12 @@ fn unpack(folder: &Path, mirror: &str) -> Result<()> {
     ] {
         options.extend(["-o".to_owned(), option]);
     }
-    unpack_packages(folder, &options, PACKAGES)?;
-    // One folder of libraries for every architecture.
+    unpack_packages(folder, &options, packages)?;
+    Ok(fs::remove_dir_all(apt)?)
+}
+
+/// One folder of libraries for every architecture.
+fn gather_libraries(folder: &Path) -> Result<()> {
     let libraries = folder.join("lib");
     fs::create_dir_all(&libraries)?;
     for entry in fs::read_dir(folder.join("usr/lib"))? {
@@ -89,7 +98,6 @@ fn unpack(folder: &Path, mirror: &str) -> Result<()> {
             }
         }
     }
-    fs::remove_dir_all(apt)?;
     Ok(())
 }
 
