@@ -28,6 +28,7 @@ import termios
 import threading
 import unittest
 import urllib.parse
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -283,7 +284,7 @@ class Npm(Place):
         with tarfile.open(package(f"crore-linux-x64-{VERSION}.tgz")) as archive:
             names = sorted(archive.getnames())
             manifest = json.load(archive.extractfile("package/package.json"))
-        belongs = ["LICENSE", "README.md", "bin/crore", "package.json"]
+        belongs = ["LICENSE", "README.md", "THIRD-PARTY.txt", "bin/crore", "package.json"]
         self.assertEqual(names, [f"package/{name}" for name in belongs])
         self.assertEqual([manifest["os"], manifest["cpu"], manifest["libc"]], [["linux"], ["x64"], ["glibc"]])
         with tarfile.open(package(f"crore-{VERSION}.tgz")) as archive:
@@ -352,6 +353,13 @@ class PyPI(Place):
         said = " ".join(self.here(TOOLS / "auditwheel", "show", wheel).split())
         tag = wheel.name.removesuffix(".whl").split("-")[-1]
         self.assertIn(f'consistent with the following platform tag: "{tag}"', said)
+
+    def test_the_licences_go_with_the_program(self) -> None:
+        with zipfile.ZipFile(package("_x86_64.whl")) as wheel:
+            notices = wheel.read(f"crore-{VERSION}.dist-info/licenses/THIRD-PARTY.txt").decode()
+            self.assertIn("License-File: THIRD-PARTY.txt", wheel.read(f"crore-{VERSION}.dist-info/METADATA").decode())
+        for library in ("aws-lc-sys-", "rustls-", "tokio-", "zlib-rs-"):
+            self.assertRegex(notices, rf"(?m)^(.*, )?{library}\d")
 
     def test_the_files_are_as_the_registry_wants_them(self) -> None:
         wheels = [*FOLDER.glob("*.whl")]

@@ -19,6 +19,7 @@ use crate::setup;
 use crate::shell::{self, Workspace};
 use crate::tally::Tally;
 
+mod notices;
 mod program;
 mod system;
 
@@ -61,6 +62,8 @@ struct Dist<'a> {
     version: String,
     /// The commit's time in seconds, which all files get.
     epoch: String,
+    /// The file with the licences of the program's libraries.
+    notices: PathBuf,
     /// The folder of the packages, and another for their parts.
     folder: PathBuf,
     stage: PathBuf,
@@ -82,12 +85,16 @@ pub fn pack(workspace: &Workspace, program: &Path, folder: &str) -> Result<PathB
         }
         fs::create_dir_all(folder)?;
     }
+    let target = target()?;
+    let notices = stage.join("THIRD-PARTY.txt");
+    fs::write(&notices, notices::text(workspace, target)?)?;
     let dist = Dist {
         workspace,
-        target: target()?,
+        target,
         program: Program::strip(program, &stage)?,
         version: version(workspace)?,
         epoch: epoch(workspace)?,
+        notices,
         folder,
         stage,
     };
@@ -204,7 +211,7 @@ impl Dist<'_> {
     fn npm(&self) -> Result<()> {
         shell::run(&mut sdk_js::node(self.workspace, "scripts/build.mjs")?)?;
         let mut pack = sdk_js::node(self.workspace, "scripts/pack.mjs")?;
-        pack.args([&self.folder, &self.program.path]).arg(&self.program.loader);
+        pack.args([&self.folder, &self.program.path, &self.notices]).arg(&self.program.loader);
         pack.arg(self.target.npm).args(TARGETS.iter().map(|target| target.npm));
         shell::run(&mut pack)
     }
@@ -219,7 +226,11 @@ impl Dist<'_> {
         let (major, minor) = self.program.glibc;
         let tag = format!("manylinux_{major}_{minor}_{}", self.target.wheel);
         let mut wheel = self.command(&[&python, "scripts/platform_wheel.py"]);
-        wheel.args([&pure, &self.program.path]).arg(tag).arg(&self.folder).current_dir(&sdk);
+        wheel
+            .args([&pure, &self.program.path, &self.notices])
+            .arg(tag)
+            .arg(&self.folder)
+            .current_dir(&sdk);
         shell::run(&mut wheel)
     }
 

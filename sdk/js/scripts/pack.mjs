@@ -1,13 +1,13 @@
 // Packs what npm gets: `crore` (dist/ must be built) with the packages of all platforms as optional dependencies, and the
 // package with the server's program of one platform.
-//   node scripts/pack.mjs FOLDER PROGRAM LOADER PLATFORM ALL_PLATFORMS...
+//   node scripts/pack.mjs FOLDER PROGRAM NOTICES LOADER PLATFORM ALL_PLATFORMS...
 import { execFileSync } from "node:child_process";
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const [folder, program, loader, platform, ...platforms] = process.argv.slice(2);
+const [folder, program, notices, loader, platform, ...platforms] = process.argv.slice(2);
 const root = fileURLToPath(new URL("..", import.meta.url));
 const { scripts, devDependencies, ...manifest } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 const stage = mkdtempSync(join(tmpdir(), "crore-pack-"));
@@ -34,10 +34,10 @@ const { version, license, repository } = manifest;
 const name = `@crore/${platform}`;
 const description = `The program of the Crore server for ${platform}; the package \`crore\` installs it`;
 const choice = { os: [os], cpu: [cpu], libc: ["glibc"] };
-const files = ["bin"];
+const files = ["bin", "THIRD-PARTY.txt"];
 pack(
   { name, version, description, license, repository, ...choice, preferUnplugged: true, files, loader },
-  { "bin/crore": program, LICENSE: join(root, "LICENSE") },
+  { "bin/crore": program, "THIRD-PARTY.txt": notices, LICENSE: join(root, "LICENSE") },
   { "README.md": `# ${name}\n\n${description}: \`npx crore serve\`.\n` },
 );
 rmSync(stage, { recursive: true });

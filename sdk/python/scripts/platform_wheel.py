@@ -1,6 +1,6 @@
 """Makes the wheel of a platform: the pure wheel, and the server's program as its script `crore`.
 
-python scripts/platform_wheel.py PURE_WHEEL PROGRAM TAG FOLDER
+python scripts/platform_wheel.py PURE_WHEEL PROGRAM NOTICES TAG FOLDER
 
 Equal input gives equal bytes: the entries have the times of the pure wheel.
 """
@@ -19,7 +19,7 @@ def record(name: str, content: bytes) -> str:
     return f"{name},sha256={digest},{len(content)}\n"
 
 
-def platform_wheel(pure: Path, program: Path, tag: str, folder: Path) -> Path:
+def platform_wheel(pure: Path, program: Path, notices: Path, tag: str, folder: Path) -> Path:
     with zipfile.ZipFile(pure) as source:
         time = source.infolist()[0].date_time
         contents = {name: source.read(name) for name in source.namelist()}
@@ -30,6 +30,11 @@ def platform_wheel(pure: Path, program: Path, tag: str, folder: Path) -> Path:
     wheel = contents[f"{info}/WHEEL"].decode()
     wheel = wheel.replace("Root-Is-Purelib: true", "Root-Is-Purelib: false").replace("none-any", f"none-{tag}")
     contents[f"{info}/WHEEL"] = wheel.encode()
+    license_file = "License-File: LICENSE\n"
+    metadata = contents[f"{info}/METADATA"].decode()
+    metadata = metadata.replace(license_file, f"{license_file}License-File: {notices.name}\n", 1)
+    contents[f"{info}/METADATA"] = metadata.encode()
+    contents[f"{info}/licenses/{notices.name}"] = notices.read_bytes()
     script = info.replace(".dist-info", ".data/scripts/crore")
     contents[script] = program.read_bytes()
     lines = [record(name, content) for name, content in contents.items()]
@@ -44,5 +49,5 @@ def platform_wheel(pure: Path, program: Path, tag: str, folder: Path) -> Path:
 
 
 if __name__ == "__main__":
-    pure, program, tag, folder = sys.argv[1:]
-    print(platform_wheel(Path(pure), Path(program), tag, Path(folder)))
+    pure, program, notices, tag, folder = sys.argv[1:]
+    print(platform_wheel(Path(pure), Path(program), Path(notices), tag, Path(folder)))

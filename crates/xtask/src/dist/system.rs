@@ -22,10 +22,14 @@ enum Kind {
 const CONFIGURATION: &str = "etc/crore/crore.toml";
 const MANUAL: &str = "usr/share/man/man1/crore.1";
 
+/// Not a file of the repository, but of the build.
+const NOTICES: &str = "THIRD-PARTY.txt";
+
 /// Files of the repository, their places on a system, and those in the tarball.
 const FILES: &[(&str, &str, &str)] = &[
     ("crore.toml", CONFIGURATION, "crore.toml"),
     ("LICENSE", "usr/share/doc/crore/copyright", "LICENSE"),
+    (NOTICES, "usr/share/doc/crore/THIRD-PARTY.txt", "THIRD-PARTY.txt"),
     ("README.md", "usr/share/doc/crore/README.md", "README.md"),
     ("CHANGELOG.md", "usr/share/doc/crore/CHANGELOG.md", "CHANGELOG.md"),
     ("docs/operating.md", "usr/share/doc/crore/operating.md", "docs/operating.md"),
@@ -58,6 +62,7 @@ const FILES: &[(&str, &str, &str)] = &[
 /// Places on a system with RPM that differ from Debian's.
 const RPM_PLACES: &[(&str, &str)] = &[
     ("usr/share/doc/crore/copyright", "usr/share/licenses/crore/LICENSE"),
+    ("usr/share/doc/crore/THIRD-PARTY.txt", "usr/share/licenses/crore/THIRD-PARTY.txt"),
     ("usr/share/zsh/vendor-completions/_crore", "usr/share/zsh/site-functions/_crore"),
 ];
 
@@ -158,7 +163,8 @@ impl Dist<'_> {
             Ok(path)
         };
         for file in FILES {
-            let path = lay(&self.workspace.root.join(file.0), kind.place(file))?;
+            let root = if file.0 == NOTICES { &self.stage } else { &self.workspace.root };
+            let path = lay(&root.join(file.0), kind.place(file))?;
             if kind.place(file) == MANUAL {
                 shell::run(self.command(&["gzip", "-9", "--no-name"]).arg(path))?;
             }
