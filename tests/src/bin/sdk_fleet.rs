@@ -16,13 +16,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use end_to_end::fleet::driver::Driver;
+use end_to_end::fleet::ledger::Ledger;
 use end_to_end::fleet::link::Link;
 use end_to_end::fleet::node::Node;
-use end_to_end::fleet::oracle::{self, OWN, Verdict};
-use end_to_end::fleet::plan::{self, Work};
-use end_to_end::fleet::plant::PLANTS;
+use end_to_end::fleet::oracle::{OWN, Oracle};
+use end_to_end::fleet::plan;
+use end_to_end::fleet::plant::{PLANTS, Plant};
 use end_to_end::fleet::random::Random;
-use end_to_end::fleet::record::{END, Record, State};
+use end_to_end::fleet::record::{END, Fleet, Record, State};
 use end_to_end::tools;
 
 /// The deadline of everything that a round waits for: a publication with `once` may wait for 60 s.
@@ -309,36 +310,43 @@ impl Running {
     /// Compares, and proves that the comparison can fail.
     fn verdict(self) -> (Vec<String>, usize) {
         let fleets = std::mem::take(&mut self.record.state().fleets);
-        let Verdict { mut faults, figures } = oracle::check(&fleets, &self.node.ledger);
-        faults.splice(0..0, self.faults);
-        for (name, it) in &figures {
-            println!("{name}: {it:?}");
-            let has = |cause: &str| it.gaps.contains_key(cause);
+        let oracle = Oracle::new(&fleets, &self.node.ledger);
+        let mut faults = self.faults;
+        faults.extend(oracle.check_logs(&fleets));
+        for fleet in &fleets {
+            let (found, figures) = oracle.check(fleet);
+            println!("{}: {figures:?}", fleet.name);
+            faults.extend(found);
+            let has = |cause: &str| figures.gaps.contains_key(cause);
             if !(has("evicted") && has("unknown_epoch")) {
-                faults.push(format!("{name}: no gap was tried"));
+                faults.push(format!("{}: no gap was tried", fleet.name));
             }
         }
-        let subscriptions = fleets.iter().flat_map(|fleet| &fleet.clients);
-        let checks = subscriptions.filter(|it| matches!(it.work, Work::Subscribe { .. })).count();
-        let mut planted = 0;
+        let clients = fleets.iter().flat_map(|fleet| &fleet.clients).count();
+        let planted = fleets.len() * PLANTS.len();
         if faults.is_empty() {
-            for plant in PLANTS {
-                for fleet in 0..fleets.len() {
-                    let name = &fleets[fleet].name;
-                    match plant.put(&fleets, fleet, &self.node.ledger) {
-                        Some((fleets, ledger)) => {
-                            planted += 1;
-                            if oracle::check(&fleets, &ledger).faults.is_empty() {
-                                faults.push(format!("{name}: not noticed: {}", plant.what));
-                            }
-                        }
-                        None => faults.push(format!("{name}: no place for: {}", plant.what)),
-                    }
-                }
+            for fleet in &fleets {
+                faults.extend(unnoticed(fleet, &oracle, &self.node.ledger));
             }
-            println!("{planted} planted faults, each noticed unless named below");
+            println!("{planted} planted faults: {} not noticed", faults.len());
         }
         println!("lines of the drivers: {}", self.folder.display());
-        (faults, checks + planted)
+        (faults, clients + planted)
     }
+}
+
+/// The planted faults that the oracle does not notice.
+fn unnoticed(fleet: &Fleet, oracle: &Oracle, ledger: &Ledger) -> Vec<String> {
+    let check = |plant: &Plant| {
+        let Some((fleet, ledger)) = plant.put(fleet, ledger) else {
+            return Some(format!("{}: no place for: {}", fleet.name, plant.what));
+        };
+        let faults = if plant.is_of_log {
+            Oracle::new(std::slice::from_ref(&fleet), &ledger).check(&fleet).0
+        } else {
+            oracle.check(&fleet).0
+        };
+        faults.is_empty().then(|| format!("{}: not noticed: {}", fleet.name, plant.what))
+    };
+    PLANTS.iter().filter_map(check).collect()
 }

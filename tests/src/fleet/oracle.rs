@@ -15,15 +15,6 @@ use crate::fleet::record::{Client, END, Event, Fleet, Place, Report};
 /// The prefix of payloads that the harness itself publishes, beside [`END`].
 pub const OWN: &str = "harness.";
 
-/// The result of a comparison.
-#[derive(Clone, Debug, Default)]
-pub struct Verdict {
-    /// All differences.
-    pub faults: Vec<String>,
-    /// Figures by SDK.
-    pub figures: BTreeMap<String, Figures>,
-}
-
 /// The clients' work with one SDK.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
@@ -39,37 +30,103 @@ pub struct Figures {
     pub failed: BTreeMap<String, u64>,
 }
 
-/// Compares.
-pub fn check(fleets: &[Fleet], ledger: &Ledger) -> Verdict {
-    let ledger = &with_acknowledged(fleets, ledger);
-    let mut verdict = Verdict { faults: ledger.faults.clone(), ..Verdict::default() };
-    let places = places_by_payload(ledger);
-    let mut expected = Expected { ledger, by_filter: BTreeMap::new() };
-    for fleet in fleets {
-        let figures = verdict.figures.entry(fleet.name.clone()).or_default();
+/// All that must have come, and where.
+#[derive(Debug)]
+pub struct Oracle {
+    ledger: Ledger,
+    places: Places,
+    by_filter: BTreeMap<String, Offsets>,
+}
+
+impl Oracle {
+    /// An oracle for these fleets.
+    pub fn new(fleets: &[Fleet], ledger: &Ledger) -> Oracle {
+        let ledger = with_acknowledged(fleets, ledger);
+        let places = places_by_payload(&ledger);
+        let mut by_filter = BTreeMap::new();
+        for client in fleets.iter().flat_map(|fleet| &fleet.clients) {
+            if let Work::Subscribe { filter, .. } = &client.work {
+                let offsets = || offsets_of(filter, &ledger);
+                by_filter.entry(filter.clone()).or_insert_with(offsets);
+            }
+        }
+        Oracle { ledger, places, by_filter }
+    }
+
+    /// The faults of a fleet, and what it did.
+    pub fn check(&self, fleet: &Fleet) -> (Vec<String>, Figures) {
+        let mut figures = Figures::default();
+        let mut all = Vec::new();
         for (number, client) in fleet.clients.iter().enumerate() {
             let faults = match &client.work {
                 Work::Subscribe { filter, since, .. } => {
-                    let messages = expected.of(filter);
-                    check_subscription(
-                        (filter, since.as_deref()),
-                        client,
-                        messages,
-                        ledger,
-                        figures,
-                    )
+                    let since = since.as_deref().and_then(Place::parse);
+                    self.check_subscription((filter, since), client, &mut figures)
                 }
                 Work::Publish { topics, is_once } => {
                     let calls = Calls { name: &fleet.name, number, topics, is_once: *is_once };
-                    calls.check(client, &places, ledger, figures)
+                    calls.check(client, &self.places, &self.ledger, &mut figures)
                 }
             };
-            let named = faults.into_iter().map(|fault| format!("{}.{number}: {fault}", fleet.name));
-            verdict.faults.extend(named);
+            all.extend(faults.iter().map(|fault| format!("{}.{number}: {fault}", fleet.name)));
         }
+        (all, figures)
     }
-    verdict.faults.extend(strangers(fleets, ledger));
-    verdict
+
+    /// The faults of the logs themselves.
+    pub fn check_logs(&self, fleets: &[Fleet]) -> Vec<String> {
+        [self.ledger.faults.clone(), strangers(fleets, &self.ledger)].concat()
+    }
+
+    fn check_subscription(
+        &self,
+        (filter, since): (&str, Option<Place>),
+        client: &Client,
+        figures: &mut Figures,
+    ) -> Vec<String> {
+        let mut walk = Walk {
+            filter,
+            messages: &self.by_filter[filter],
+            ledger: &self.ledger,
+            cursors: BTreeMap::new(),
+            faults: Vec::new(),
+        };
+        if let (Some(since), Some(partition)) = (since, self.ledger.partition(filter)) {
+            walk.cursors.insert(partition, since.offset);
+        }
+        let mut seen = Report { is_complete: true, ..Report::default() };
+        let mut reports = 0;
+        for event in &client.events {
+            match event {
+                Event::Message { topic, at, data } => {
+                    figures.messages += 1;
+                    seen.messages += 1;
+                    walk.message(topic, *at, data);
+                }
+                Event::Gap { from, to, cause, partition } => {
+                    *figures.gaps.entry(cause.clone()).or_default() += 1;
+                    seen.gaps += 1;
+                    walk.gap(*from, *to, cause, *partition);
+                }
+                Event::Skipped { through, partition, .. } => {
+                    seen.skips += 1;
+                    walk.settle(*partition, *through);
+                }
+                Event::CaughtUp { at, partition } => walk.caught_up(at.offset, *partition),
+                Event::Report(report) => {
+                    reports += 1;
+                    seen.is_complete = seen.gaps == 0 && seen.skips == 0;
+                    walk.report(report, &seen);
+                }
+                other => walk.faults.push(format!("unexpected: {other:?}")),
+            }
+        }
+        if reports != 1 {
+            walk.faults.push(format!("{reports} reports"));
+        }
+        walk.end();
+        walk.faults
+    }
 }
 
 /// Between two looks the log with little room may drop a message that was acknowledged.
@@ -92,25 +149,15 @@ fn with_acknowledged(fleets: &[Fleet], ledger: &Ledger) -> Ledger {
 
 type Offsets = BTreeMap<Partition, BTreeSet<u64>>;
 
-/// The offsets of the messages that each filter covers.
-struct Expected<'a> {
-    ledger: &'a Ledger,
-    by_filter: BTreeMap<String, Offsets>,
-}
-
-impl Expected<'_> {
-    fn of(&mut self, filter: &str) -> &Offsets {
-        let all = self.ledger.all();
-        self.by_filter.entry(filter.to_owned()).or_insert_with(|| {
-            let mut offsets = Offsets::new();
-            for (partition, offset, _) in
-                all.filter(|(.., entry)| plan::covers(filter, &entry.topic))
-            {
-                offsets.entry(partition).or_default().insert(offset);
-            }
-            offsets
-        })
+/// The offsets of the messages that a filter covers.
+fn offsets_of(filter: &str, ledger: &Ledger) -> Offsets {
+    let mut offsets = Offsets::new();
+    for (partition, offset, _) in
+        ledger.all().filter(|(.., entry)| plan::covers(filter, &entry.topic))
+    {
+        offsets.entry(partition).or_default().insert(offset);
     }
+    offsets
 }
 
 /// The items of one subscription, one after the other.
@@ -120,52 +167,6 @@ struct Walk<'a> {
     ledger: &'a Ledger,
     cursors: BTreeMap<Partition, u64>,
     faults: Vec<String>,
-}
-
-fn check_subscription(
-    (filter, since): (&str, Option<&str>),
-    client: &Client,
-    messages: &Offsets,
-    ledger: &Ledger,
-    figures: &mut Figures,
-) -> Vec<String> {
-    let mut walk = Walk { filter, messages, ledger, cursors: BTreeMap::new(), faults: Vec::new() };
-    if let (Some(since), Some(partition)) = (since.and_then(Place::parse), ledger.partition(filter))
-    {
-        walk.cursors.insert(partition, since.offset);
-    }
-    let mut seen = Report { is_complete: true, ..Report::default() };
-    let mut reports = 0;
-    for event in &client.events {
-        match event {
-            Event::Message { topic, at, data } => {
-                figures.messages += 1;
-                seen.messages += 1;
-                walk.message(topic, *at, data);
-            }
-            Event::Gap { from, to, cause, partition } => {
-                *figures.gaps.entry(cause.clone()).or_default() += 1;
-                seen.gaps += 1;
-                walk.gap(*from, *to, cause, *partition);
-            }
-            Event::Skipped { through, partition, .. } => {
-                seen.skips += 1;
-                walk.settle(*partition, *through);
-            }
-            Event::CaughtUp { at, partition } => walk.caught_up(at.offset, *partition),
-            Event::Report(report) => {
-                reports += 1;
-                seen.is_complete = seen.gaps == 0 && seen.skips == 0;
-                walk.report(report, &seen);
-            }
-            other => walk.faults.push(format!("unexpected: {other:?}")),
-        }
-    }
-    if reports != 1 {
-        walk.faults.push(format!("{reports} reports"));
-    }
-    walk.end();
-    walk.faults
 }
 
 impl Walk<'_> {

@@ -10,36 +10,33 @@ use crate::fleet::record::{Client, Event, Fleet};
 pub struct Plant {
     /// The fault, in words.
     pub what: &'static str,
+    /// The fault is one of the log.
+    pub is_of_log: bool,
     plant: fn(&mut Fleet, &mut Ledger) -> bool,
 }
 
 /// All faults.
 pub const PLANTS: &[Plant] = &[
-    Plant { what: "a message is not handed on", plant: drop_message },
-    Plant { what: "a message is handed on twice", plant: double_message },
-    Plant { what: "two messages change places", plant: swap_messages },
-    Plant { what: "a message has another payload", plant: change_payload },
-    Plant { what: "a gap is swallowed", plant: swallow_gap },
-    Plant { what: "a gap ends too early", plant: shorten_gap },
-    Plant { what: "the report hides a gap", plant: hide_in_report },
-    Plant { what: "the last messages never come", plant: stop_early },
-    Plant { what: "a call never settles", plant: forget_call },
-    Plant { what: "a call settles twice", plant: settle_twice },
-    Plant { what: "an acknowledgement names another place", plant: misplace },
-    Plant { what: "the log loses an acknowledged message", plant: lose },
-    Plant { what: "a message with once is in the log twice", plant: append_twice },
+    Plant { what: "a message is not handed on", is_of_log: false, plant: drop_message },
+    Plant { what: "a message is handed on twice", is_of_log: false, plant: double_message },
+    Plant { what: "two messages change places", is_of_log: false, plant: swap_messages },
+    Plant { what: "a message has another payload", is_of_log: false, plant: change_payload },
+    Plant { what: "a gap is swallowed", is_of_log: false, plant: swallow_gap },
+    Plant { what: "a gap ends too early", is_of_log: false, plant: shorten_gap },
+    Plant { what: "the report hides a gap", is_of_log: false, plant: hide_in_report },
+    Plant { what: "the last messages never come", is_of_log: false, plant: stop_early },
+    Plant { what: "a call never settles", is_of_log: false, plant: forget_call },
+    Plant { what: "a call settles twice", is_of_log: false, plant: settle_twice },
+    Plant { what: "an acknowledgement names another place", is_of_log: false, plant: misplace },
+    Plant { what: "the log loses an acknowledged message", is_of_log: true, plant: lose },
+    Plant { what: "a message with once is in the log twice", is_of_log: true, plant: append_twice },
 ];
 
 impl Plant {
-    /// Copies of fleets and ledger with the fault in this fleet; none if it has no place for it.
-    pub fn put(
-        self,
-        fleets: &[Fleet],
-        fleet: usize,
-        ledger: &Ledger,
-    ) -> Option<(Vec<Fleet>, Ledger)> {
-        let (mut fleets, mut ledger) = (fleets.to_vec(), ledger.clone());
-        (self.plant)(&mut fleets[fleet], &mut ledger).then_some((fleets, ledger))
+    /// Copies of fleet and ledger with the fault; none if there is no place for it.
+    pub fn put(self, fleet: &Fleet, ledger: &Ledger) -> Option<(Fleet, Ledger)> {
+        let (mut fleet, mut ledger) = (fleet.clone(), ledger.clone());
+        (self.plant)(&mut fleet, &mut ledger).then_some((fleet, ledger))
     }
 }
 
