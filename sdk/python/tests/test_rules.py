@@ -199,22 +199,6 @@ class Rules(unittest.TestCase):
                     self.wait(250)
                 self.assertNotIn(b"the ticket", self.hello())
 
-    def test_r7_a_ticket_is_not_used_if_a_subscription_has_ended_since_it_was_asked_for(self) -> None:
-        self.core.start(self.now)
-        first = self.core.subscribe(self.now, "a", SubscribeOptions())
-        self.core.subscribe(self.now, "b", SubscribeOptions())
-        self.core.opened(self.now)
-        self.receive(welcome(ticket_lifetime_s=3600), subscribed(1, 1), subscribed(2, 2))
-        self.outputs()
-        self.wait(1_000)
-        (asked,) = self.sent()
-        self.core.unsubscribe(self.now, first)
-        self.core.subscribe(self.now, "c", SubscribeOptions())
-        self.receive(subscribed(3, 3), ticket_issued(asked[2], b"the ticket"))
-        self.outputs()
-        self.cut()
-        self.assertNotIn(b"the ticket", self.sent()[0])
-
     def test_t9_a_source_has_10_s_and_its_late_result_is_dropped(self) -> None:
         core = Core(Settings(urls=["ws://x/crore"], random=lambda: 0.5, producer_id=b"p", has_token_source=True))
         self.core = core

@@ -565,7 +565,6 @@ class Core:
         if self._tickets.is_due(now) and len(self._subscriptions):
             if all(it.is_granted for it in self._subscriptions.active()):
                 self._tickets.asked = self.request()
-                self._tickets.asked_for = self._granted
                 self.send(frames.ticket(self._tickets.asked))
         self._calls.repeat_refused(now)
 
@@ -631,11 +630,9 @@ class Core:
             self.unexpected(now, "TicketIssued")
             return
         self._tickets.asked = None
-        covers = self._tickets.asked_for
-        # R7: one of its subscriptions may have ended since the request.
-        if covers <= self._granted:
-            self._tickets.hold(now, frame.ticket, covers, self._tickets.local(frame.expires_ms), frame.expires_ms)
-            self.note(now, "debug", "ticket")
+        expires_at = self._tickets.local(frame.expires_ms)
+        self._tickets.hold(now, frame.ticket, self._granted, expires_at, frame.expires_ms)
+        self.note(now, "debug", "ticket")
 
     @property
     def _granted(self) -> frozenset[int]:

@@ -33,9 +33,8 @@ class Held:
 class Tickets:
     def __init__(self) -> None:
         self.held: Held | None = None
-        #: The request on the wire, and the subscriptions that its ticket will have.
+        #: The request on the wire.
         self.asked: int | None = None
-        self.asked_for: frozenset[int] = frozenset()
         self.ask_at: float | None = None
         self.was_presented = False
         self._kept: KeptTicket | None = None
