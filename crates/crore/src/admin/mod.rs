@@ -84,6 +84,8 @@ pub struct About {
     pub node_name: String,
     /// Addresses of the clients' ports.
     pub clients: Vec<SocketAddr>,
+    /// Addresses of the clients' ports with TLS.
+    pub tls_clients: Vec<SocketAddr>,
     /// Maximum number of connections of the node.
     pub connections_max: u64,
 }

@@ -1,11 +1,10 @@
 //! The live page and the administration page: documents, styles and scripts, all embedded; nothing
 //! is loaded from other hosts.
 
-use super::{Shared, no_store};
+use super::{About, Shared, no_store};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 const DOCUMENT: &str = include_str!("page/page.html");
@@ -59,9 +58,9 @@ pub async fn admin_part(Path(name): Path<String>) -> Response {
 }
 
 pub async fn document(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
-    let clients = clients_url(&shared.operated.about.clients, host_of(&headers));
+    let clients = clients_url(&shared.operated.about, host_of(&headers));
     // The page may connect only to the node, and no site may embed it in a frame.
-    let sockets = clients.replacen("http:", "ws:", 1);
+    let sockets = clients.replacen("http", "ws", 1);
     let policy = format!(
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self' {sockets}; \
          base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -92,26 +91,26 @@ pub async fn facts(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Res
     let body = serde_json::json!({
         "node": about.node_name,
         "version": env!("CARGO_PKG_VERSION"),
-        "clients": clients_url(&about.clients, host_of(&headers)),
+        "clients": clients_url(about, host_of(&headers)),
     });
     (no_store("application/json"), body.to_string()).into_response()
 }
 
 /// The address of the clients' port for the browser: the host name of the browser's request, if the
-/// node listens there; else the address on which the node listens.
-fn clients_url(clients: &[SocketAddr], host: &str) -> String {
+/// node listens there; else the address on which the node listens. A port with TLS only if there is
+/// no other, because its certificate may be for another name.
+fn clients_url(about: &About, host: &str) -> String {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
-    match clients.first() {
-        Some(address) if address.ip().is_loopback() || name.is_empty() => {
-            format!("http://{address}")
+    let plain = about.clients.first().map(|address| ("http", address));
+    let with_tls = about.tls_clients.first().map(|address| ("https", address));
+    match plain.or(with_tls) {
+        Some((scheme, address)) if address.ip().is_unspecified() && !name.is_empty() => {
+            format!("{scheme}://{name}:{}", address.port())
         }
-        Some(address) if address.ip().is_unspecified() => {
-            format!("http://{name}:{}", address.port())
-        }
-        Some(address) => format!("http://{address}"),
+        Some((scheme, address)) => format!("{scheme}://{address}"),
         None => "'none'".into(),
     }
 }
@@ -155,7 +154,16 @@ mod tests {
             ("0.0.0.0:8800", "", "http://0.0.0.0:8800"),
             ("10.0.0.1:8800", "other:8801", "http://10.0.0.1:8800"),
         ] {
-            assert_eq!(clients_url(&[listen.parse().unwrap()], host), expected);
+            let listen = listen.parse().unwrap();
+            let mut about = About {
+                node_name: String::new(),
+                clients: vec![listen],
+                tls_clients: vec!["127.0.0.1:8843".parse().unwrap()],
+                connections_max: 1,
+            };
+            assert_eq!(clients_url(&about, host), expected);
+            (about.clients, about.tls_clients) = (Vec::new(), vec![listen]);
+            assert_eq!(clients_url(&about, host), expected.replace("http:", "https:"));
         }
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, "a; script-src *".parse().unwrap());

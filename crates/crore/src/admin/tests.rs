@@ -73,6 +73,7 @@ impl Port {
             about: About {
                 node_name: "n1".into(),
                 clients: vec!["127.0.0.1:8800".parse().unwrap()],
+                tls_clients: Vec::new(),
                 connections_max: 9,
             },
             access: Access {
@@ -346,7 +347,12 @@ fn only_names_of_this_machine_are_answered() {
 #[test]
 fn without_listeners_nothing_is_served() {
     let operated = Operated {
-        about: About { node_name: String::new(), clients: Vec::new(), connections_max: 0 },
+        about: About {
+            node_name: String::new(),
+            clients: Vec::new(),
+            tls_clients: Vec::new(),
+            connections_max: 0,
+        },
         access: Access::default(),
         readiness: Box::new(|| Readiness::Ready),
         metrics: Box::new(String::new),

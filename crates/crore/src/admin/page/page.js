@@ -106,9 +106,9 @@ stream.addEventListener("scroll", () => {
 function watch(filter) {
   subscription?.close();
   setState("waiting", "Connecting");
-  // A client that was refused for good stays closed, and one client has one token.
-  if (client === null || client.state.state === "closed" || token !== element("token").value) connect();
   try {
+    // A client that was refused for good stays closed, and one client has one token.
+    if (client === null || client.state.state === "closed" || token !== element("token").value) connect();
     subscription = client.subscribe(filter);
     read(subscription);
   } catch (error) {

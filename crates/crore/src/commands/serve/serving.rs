@@ -225,6 +225,7 @@ impl Serving {
             about: About {
                 node_name,
                 clients: self.addresses.clone(),
+                tls_clients: self.tls_addresses.clone(),
                 connections_max: self.connections_max,
             },
             access,
