@@ -67,7 +67,9 @@ async function visit(page) {
   }
   await page.setViewportSize({ width: 1280, height: 720 });
 
+  await earlier(page);
   await figures(page);
+  await page.locator("#earlier").waitFor({ state: "hidden" });
 
   // A topic that is not a topic is refused with a reason, and so is a filter; then the page goes on.
   await page.fill("#topic", "demo/#");
@@ -86,6 +88,31 @@ async function visit(page) {
 async function watch(page, filter) {
   await page.fill("#filter", filter);
   await page.click("#watch button[type=submit]");
+}
+
+// A topic's log before the first row, page by page, to its begin; then live messages behind it.
+async function earlier(page) {
+  await page.fill("#topic", "history/of one");
+  for (let number = 1; number <= 60; number++) {
+    await page.fill("#payload", `entry ${number}`);
+    await page.click("#publish button[type=submit]");
+    await page.locator('#outcome[data-kind="good"]').waitFor();
+    await page.evaluate(() => (document.getElementById("outcome").dataset.kind = ""));
+  }
+  await watch(page, "history/of one");
+  await page.locator('#state[data-state="live"]', { hasText: "history/of one" }).waitFor();
+  const payloads = () => page.locator("#rows .payload").allTextContents();
+  const entries = (first, last) => Array.from({ length: last - first + 1 }, (_, at) => `entry ${first + at}`);
+  await page.click("#earlier");
+  await page.locator("#rows li", { hasText: "entry 60" }).waitFor();
+  assert.deepStrictEqual(await payloads(), entries(11, 60));
+  await page.fill("#payload", "entry 61");
+  await page.click("#publish button[type=submit]");
+  await page.locator("#rows li", { hasText: "entry 61" }).waitFor();
+  await page.click("#earlier");
+  await page.locator("#earlier").waitFor({ state: "hidden" });
+  assert.deepStrictEqual(await payloads(), entries(1, 61));
+  await page.locator("#count", { hasText: /^1$/ }).waitFor();
 }
 
 // What is counted: a fresh page, then five messages of two topics.

@@ -7,6 +7,7 @@ const WAITING_MAX = 400;
 const TOPICS_COUNTED_MAX = 10000;
 const TOPICS_OFFERED_MAX = 30;
 const MINE_MAX = 100;
+const EARLIER_MAX = 50;
 const PAYLOAD_CHARACTERS_MAX = 2000;
 // The bytes of a binary payload that are shown, in base64: 2,000 characters.
 const BYTES_SHOWN_MAX = 1500;
@@ -89,6 +90,8 @@ element("pause").addEventListener("click", () => {
 
 element("clear").addEventListener("click", clear);
 
+element("earlier").addEventListener("click", showEarlier);
+
 element("by-hand").open = !window.matchMedia("(max-width: 820px)").matches;
 for (const button of document.querySelectorAll("[data-copies]")) button.addEventListener("click", () => copy(button));
 
@@ -105,12 +108,14 @@ stream.addEventListener("scroll", () => {
 
 function watch(filter) {
   subscription?.close();
+  element("earlier").hidden = true;
   setState("waiting", "Connecting");
   try {
     // A client that was refused for good stays closed, and one client has one token.
     if (client === null || client.state.state === "closed" || token !== element("token").value) connect();
     subscription = client.subscribe(filter);
     read(subscription);
+    offerEarlier();
   } catch (error) {
     subscription = null;
     setState("refused", wordsOf(error));
@@ -146,6 +151,7 @@ async function read(opened) {
   } catch (error) {
     if (opened !== subscription) return;
     subscription = null;
+    element("earlier").hidden = true;
     setState("refused", wordsOf(error));
     if (error.name === "forbidden" || client.state.state === "closed") askForToken();
   }
@@ -209,6 +215,44 @@ function textOf(message) {
   }
 }
 
+// A filter has no history of its own.
+function offerEarlier() {
+  element("earlier").hidden = subscription === null || /[+#]/.test(subscription.topic);
+}
+
+// Shows what the topic's log has before the first row.
+async function showEarlier() {
+  const { topic } = subscription;
+  const button = element("earlier");
+  button.disabled = true;
+  try {
+    const after = rows.querySelector("[data-position]")?.dataset.position;
+    const page = await client.historyPage(topic, { after, reverse: true, limit: EARLIER_MAX });
+    // What came meanwhile becomes rows first, or waits for the end of a pause.
+    await new Promise(requestAnimationFrame);
+    if (subscription?.topic !== topic) return;
+    const shown = new Set([...rows.children].map((row) => row.dataset.position));
+    for (const { message } of waiting) shown.add(message?.position);
+    const fresh = page.messages.reverse().filter(({ position }) => !shown.has(position));
+    const made = fresh.map((message) => rowOf({ message, at: new Date(message.time) }));
+    if (page.gap) made.unshift(rowOf({ note: page.gap, count: 1 }));
+    prepend(made);
+    button.hidden = !page.more || rows.childElementCount >= ROWS_MAX;
+  } catch (error) {
+    prepend([rowOf({ failure: error })]);
+  } finally {
+    button.disabled = false;
+  }
+}
+
+// The rows that are in view stay where they are.
+function prepend(made) {
+  const before = stream.scrollHeight;
+  if (made.length > 0) element("empty").hidden = true;
+  rows.prepend(...made);
+  stream.scrollTop += stream.scrollHeight - before;
+}
+
 function put(entry) {
   waiting.push(entry);
   if (waiting.length > WAITING_MAX) waiting.splice(0, waiting.length - WAITING_MAX);
@@ -235,22 +279,23 @@ function draw() {
 
 function rowOf(entry) {
   const row = document.createElement("li");
-  if (entry.note) {
+  if (entry.note || entry.failure) {
     row.className = "note";
-    row.textContent = textOfNote(entry);
+    row.textContent = entry.note ? textOfNote(entry) : wordsOf(entry.failure);
     return row;
   }
-  const { topic, offset, position } = entry.message;
+  const { message } = entry;
+  const { topic, offset, position } = message;
   const time = document.createElement("time");
   time.dateTime = entry.at.toISOString();
   time.textContent = clockOf(entry.at);
-  time.title = "when it came to this page";
-  const whole = textOf(entry.message);
+  time.title = message.time === undefined ? "when it came to this page" : "when the node received it";
+  const whole = textOf(message);
   const text = whole.length > PAYLOAD_CHARACTERS_MAX ? `${whole.slice(0, PAYLOAD_CHARACTERS_MAX)} …` : whole;
   row.append(time, span("topic", topic), span("payload", text), span("offset", String(offset)));
   row.lastElementChild.title = `position ${position}`;
-  row.dataset.place = `${topic} ${position}`;
-  if (mine.delete(row.dataset.place)) row.classList.add("mine");
+  row.dataset.position = position;
+  if (mine.delete(`${topic} ${position}`)) row.classList.add("mine");
   return row;
 }
 
@@ -294,6 +339,7 @@ function clear() {
   element("known").replaceChildren();
   element("empty").hidden = false;
   showFigures(0);
+  offerEarlier();
 }
 
 // The client repeats a publication over reconnects until the node answers; it is in the log once.
@@ -306,7 +352,7 @@ async function publish() {
     if (client.state.state !== "live") showOutcome("waiting", "Waiting for the node");
     const options = { contentType: element("type").value, once: true, timeout: PUBLISH_MS_MAX };
     const { position } = await client.publish(topic, element("payload").value, options);
-    markMine(`${topic} ${position}`);
+    markMine(topic, position);
     showOutcome("good", `Published at ${position}`);
   } catch (error) {
     showOutcome("bad", wordsOf(error));
@@ -316,11 +362,12 @@ async function publish() {
 }
 
 // The message may be here before the answer.
-function markMine(place) {
-  const row = [...rows.children].find((each) => each.dataset.place === place);
+function markMine(topic, position) {
+  const isIt = ({ dataset, children }) => dataset.position === position && children[1].textContent === topic;
+  const row = [...rows.children].find(isIt);
   if (mine.size >= MINE_MAX) mine.clear();
   if (row) row.classList.add("mine");
-  else mine.add(place);
+  else mine.add(`${topic} ${position}`);
 }
 
 // The timers of a hidden page are late: what came is spread over the seconds that have passed.
