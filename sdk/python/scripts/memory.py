@@ -29,7 +29,8 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("src", "tests")]
 import crore  # noqa: E402
 import crore.sync  # noqa: E402
 from crore._codec.client import varint  # noqa: E402
-from crore._core.core import Core, Settings  # noqa: E402
+from crore._core.core import Core  # noqa: E402
+from crore._core.settings import Settings  # noqa: E402
 from crore._core.subscription import SubscribeOptions  # noqa: E402
 from replay import SUBSCRIBED, WELCOME, Replay  # noqa: E402
 

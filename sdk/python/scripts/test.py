@@ -51,7 +51,7 @@ def run(names: list[str], with_package: bool) -> bool:
         logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{it}*" for it in names] or None
-    tests = [it for it in flat(loader.discover(folders[1])) if with_package or type(it).__module__ != OF_PACKAGE]
+    tests = (it for it in flat(loader.discover(folders[1])) if with_package or type(it).__module__ != OF_PACKAGE)
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(unittest.TestSuite(tests))
     failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses) + len(result.skipped)
     print(version())

@@ -10,7 +10,8 @@ from crore._codec.server import HistoryPage
 from crore._core import outputs
 from crore._core.backoff import BackoffSettings
 from crore._core.calls import Publication
-from crore._core.core import Core, Settings
+from crore._core.core import Core
+from crore._core.settings import Settings
 from crore._core.subscription import CoreSubscription, SubscribeOptions
 from play import (
     NEEDS,

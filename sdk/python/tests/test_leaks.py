@@ -55,6 +55,10 @@ def blocking_cycle_without_a_server() -> None:
 
 @unittest.skipUnless(os.path.isdir("/proc/self/fd"), "descriptors are counted in /proc")
 class Leaks(unittest.TestCase):
+    def setUp(self) -> None:
+        #: Of other tests.
+        self.kept = alive()
+
     def test_cycles_of_the_asyncio_client(self) -> None:
         async def worker(url: str, cycles: int) -> None:
             for _ in range(cycles):
@@ -71,7 +75,7 @@ class Leaks(unittest.TestCase):
 
         with Replay() as url:
             asyncio.run(run(url))
-        self.assertEqual(alive(), Counter())
+        self.assertEqual(alive(), self.kept)
 
     def test_cycles_of_the_blocking_client(self) -> None:
         def worker(url: str, cycles: int) -> None:
@@ -92,7 +96,7 @@ class Leaks(unittest.TestCase):
                 thread.join()
             self.assertEqual(errors, [])
             self.assertEqual((descriptors(), threading.active_count()), before)
-        self.assertEqual(alive(), Counter())
+        self.assertEqual(alive(), self.kept)
 
     def test_cycles_without_a_server(self) -> None:
         async def run() -> None:
@@ -109,7 +113,7 @@ class Leaks(unittest.TestCase):
         for _ in range(CYCLES // 10):
             blocking_cycle_without_a_server()
         self.assertEqual((descriptors(), threading.active_count()), before)
-        self.assertEqual(alive(), Counter())
+        self.assertEqual(alive(), self.kept)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,10 @@ from __future__ import annotations
 import unittest
 
 from crore._codec.client import Policy, varint
-from crore._core.core import Core, Settings
+from crore._core.core import Core
 from crore._core.kept_ticket import KeptSubscription, KeptTicket, kept_ticket
 from crore._core.outputs import AskToken, Close, Connect, Output, Send
+from crore._core.settings import Settings
 from crore._core.subscription import SubscribeOptions
 from crore.items import CaughtUp, Message
 from crore.starts import since, since_each

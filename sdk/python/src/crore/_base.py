@@ -15,8 +15,9 @@ from ._codec.server import HistoryPage
 from ._codec.topics import is_wild
 from ._core.backoff import BackoffSettings
 from ._core.calls import Publication
-from ._core.core import Core, Settings
+from ._core.core import Core
 from ._core.outputs import Level
+from ._core.settings import Settings
 from ._core.subscription import SubscribeOptions
 from ._link import socket_url
 from .errors import CroreError, GapError, InvalidArgument
@@ -61,6 +62,7 @@ def core_of(
     producer_id: str | bytes | None,
     buffer_items: int,
     buffer_bytes: int,
+    handshake_frames: bool,
     backoff: Backoff,
 ) -> Core:
     addresses = [socket_url(url) for url in ([urls] if isinstance(urls, str) else urls)]
@@ -85,6 +87,7 @@ def core_of(
             backoff=BackoffSettings(backoff.base * 1000, backoff.maximum * 1000, backoff.reset_after * 1000),
             buffer_items=buffer_items,
             buffer_bytes=buffer_bytes,
+            handshake_frames=handshake_frames,
             logs=True,
         )
     )

@@ -19,6 +19,7 @@ class ConnectionOwner(Protocol):
     def slice(self) -> int: ...
     def on_events(self, connection: Connection, events: list[Event], detail: str) -> None: ...
     def on_writable(self) -> None: ...
+    def early(self) -> list[bytes]: ...
     def tls_context(self) -> tls.SSLContext: ...
 
 
@@ -66,7 +67,7 @@ class Connection(asyncio.Protocol):
         if self.client is None:
             self.transport.abort()
             return
-        self.link.greet()
+        self.link.greet(self.client.early())
         self.write()
 
     def data_received(self, data: bytes) -> None:

@@ -8,7 +8,8 @@ in one frame, which is nearly every frame, is cut out here: that costs a tenth.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
@@ -81,7 +82,7 @@ class Link:
     def __init__(self, url: str) -> None:
         uri = parse_uri(url)
         self.host, self.port, self.secure = uri.host, uri.port, uri.secure
-        self._protocol = ClientProtocol(uri, subprotocols=[SUBPROTOCOL], max_size=MESSAGE_BYTES_MAX, logger=_SILENT)
+        self._protocol = ClientProtocol(uri, max_size=MESSAGE_BYTES_MAX, logger=_SILENT)
         self._take: Callable[[bytes, list[Event]], None] = self._take_head
         # The begin of what is not whole yet, and how much of it is missing at least.
         self._begun: list[bytes] = []
@@ -91,8 +92,10 @@ class Link:
         self._is_open = False
         self._is_over = False
 
-    def greet(self) -> None:
-        """The socket is connected: the handshake goes out."""
+    def greet(self, early: Sequence[bytes] = ()) -> None:
+        """The socket is connected: the handshake goes out, and frames with it (`spec/protocol.md`, section 1)."""
+        offers = (f"crore.frame.{urlsafe_b64encode(frame).decode().rstrip('=')}" for frame in early)
+        self._protocol.available_subprotocols = [SUBPROTOCOL, *map(Subprotocol, offers)]
         self._protocol.send_request(self._protocol.connect())
 
     def receive(self, data: bytes) -> list[Event]:

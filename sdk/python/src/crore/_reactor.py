@@ -24,6 +24,7 @@ class Owner(Protocol):
 
     def on_events(self, socket: Socket, events: list[Event], detail: str = "") -> None: ...
     def on_writable(self) -> None: ...
+    def early(self) -> list[bytes]: ...
     def on_wake(self) -> float | None: ...
 
 
@@ -120,7 +121,7 @@ class Socket:
         assert self._socket is not None
         self._stage = "open"
         self._reactor.change(self._socket, selectors.EVENT_READ, self)
-        self.link.greet()
+        self.link.greet(self._reactor.owner.early() if self.is_mine else ())
         self.write()
 
     def _read(self) -> None:

@@ -61,6 +61,7 @@ def connect(
     store_tickets: bool = False,
     buffer_items: int = 1024,
     buffer_bytes: int = 1024 * 1024,
+    handshake_frames: bool = False,
     backoff: Backoff = Backoff(),  # noqa: B008
     log: LogHook | None = None,
     ssl: tls.SSLContext | None = None,
@@ -75,6 +76,8 @@ def connect(
     - `storage`: keeps the positions of subscriptions with a name; with `persist` also `once` publications, and with
       `store_tickets` the resume ticket, which is a secret: the next start resumes all of them at once.
     - `buffer_items`, `buffer_bytes`: bounds of each subscription's buffer.
+    - `handshake_frames`: the first frames, with the token, go out with the handshake, which saves a round trip. Proxies
+      on the way should accept a head of 12 KiB, and must not log it.
     - `log`: gets the events of the log, in place of the logger `crore`.
     """
     return Client(
@@ -87,6 +90,7 @@ def connect(
         store_tickets=store_tickets,
         buffer_items=buffer_items,
         buffer_bytes=buffer_bytes,
+        handshake_frames=handshake_frames,
         backoff=backoff,
         log=log,
         ssl=ssl,
@@ -111,6 +115,7 @@ class Client:
         store_tickets: bool,
         buffer_items: int,
         buffer_bytes: int,
+        handshake_frames: bool,
         backoff: Backoff,
         log: LogHook | None,
         ssl: tls.SSLContext | None,
@@ -122,6 +127,7 @@ class Client:
             producer_id=producer_id,
             buffer_items=buffer_items,
             buffer_bytes=buffer_bytes,
+            handshake_frames=handshake_frames,
             backoff=backoff,
         )
         self._loop = asyncio.get_running_loop()
@@ -566,6 +572,9 @@ class Client:
                     connection.transport.close()
                 break
         self._flush()
+
+    def early(self) -> list[bytes]:
+        return self._core.early(self._now())
 
     def on_writable(self) -> None:
         self._core.drained(self._now())

@@ -83,6 +83,7 @@ def connect(
     store_tickets: bool = False,
     buffer_items: int = 1024,
     buffer_bytes: int = 1024 * 1024,
+    handshake_frames: bool = False,
     backoff: Backoff = Backoff(),  # noqa: B008
     log: LogHook | None = None,
     ssl: tls.SSLContext | None = None,
@@ -101,6 +102,7 @@ def connect(
         store_tickets=store_tickets,
         buffer_items=buffer_items,
         buffer_bytes=buffer_bytes,
+        handshake_frames=handshake_frames,
         backoff=backoff,
         log=log,
         ssl=ssl,
@@ -122,6 +124,7 @@ class Client:
         store_tickets: bool,
         buffer_items: int,
         buffer_bytes: int,
+        handshake_frames: bool,
         backoff: Backoff,
         log: LogHook | None,
         ssl: tls.SSLContext | None,
@@ -133,6 +136,7 @@ class Client:
             producer_id=producer_id,
             buffer_items=buffer_items,
             buffer_bytes=buffer_bytes,
+            handshake_frames=handshake_frames,
             backoff=backoff,
         )
         # The core's; nothing of the application runs while it is held.
@@ -426,6 +430,10 @@ class Client:
             if self._core.outputs:
                 return 0
         return None if wake_at is None else wake_at / 1000
+
+    def early(self) -> list[bytes]:
+        with self._lock:
+            return self._core.early(self._now())
 
     def on_writable(self) -> None:
         with self._lock:

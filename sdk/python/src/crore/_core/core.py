@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final, Literal, TypeAlias
 
@@ -14,11 +12,13 @@ from .._codec.reader import FrameError
 from .._position import Place
 from ..errors import Closed, CroreError, refusal
 from ..items import Item, Published, State
-from .backoff import Backoff, BackoffSettings
+from .backoff import Backoff
 from .calls import Call, Calls, Publication
 from .ends import closed_by, reconnects
+from .greeting import Greeting
 from .kept_ticket import KeptTicket
 from .outputs import AskToken, Changed, Close, Connect, Level, Log, Output, Ready, Send, Settle, TokenReason, Told
+from .settings import Settings
 from .subscription import CoreSubscription, SubscribeOptions
 from .subscriptions import Subscriptions
 from .tickets import Tickets
@@ -37,21 +37,6 @@ CLOSE_TOKEN_EXPIRED: Final = 3007
 CLOSE_UNAUTHORIZED: Final = 3502
 
 Phase: TypeAlias = Literal["waiting", "token", "opening", "greeting", "ready", "closed"]
-
-
-@dataclass(slots=True)
-class Settings:
-    urls: Sequence[str]
-    random: Callable[[], float]
-    producer_id: bytes
-    token: str | None = None
-    has_token_source: bool = False
-    name: str | None = None
-    backoff: BackoffSettings = field(default_factory=BackoffSettings)
-    buffer_items: int = 1024
-    buffer_bytes: int = 1024 * 1024
-    #: Whether events of the log are outputs; `inspect` has the newest in any case.
-    logs: bool = False
 
 
 class Core:
@@ -87,6 +72,7 @@ class Core:
         self._calls = Calls(settings.producer_id, self)
         self._tickets = Tickets()
         self._tokens = Tokens(settings.token, settings.has_token_source)
+        self._greeting = Greeting(self, settings, self._subscriptions, self._tickets, self._tokens)
         self._last_request = 0
         # `unauthorized` came in place of WELCOME.
         self._was_unauthorized = False
@@ -203,23 +189,18 @@ class Core:
         self._set_phase("greeting", now)
         self._opened_at = self._last_received = now
         self._pinged_at = None
-        self._tickets.begin_kept(now, self._subscriptions)
-        presented = self._tickets.present(now, self._subscriptions.by_number)
-        token, name = self._tokens.token, self._settings.name
-        if presented is None:
-            self.send(frames.hello(token, name))
-            self._subscriptions.ask(self._subscriptions.active())
-            return
-        held, cursors = presented
-        self.send(frames.hello(token, name, held.ticket, cursors))
-        self._subscriptions.ask(it for it in self._subscriptions.active() if it.number not in held.covers)
+        self._greeting.opened(now)
+
+    def early(self, now: float) -> list[bytes]:
+        """The frames to send with the handshake."""
+        return self._greeting.early(now) if self._phase == "opening" else []
 
     def failed(self, now: float, status: int | None = None, retry_after_s: float | None = None) -> None:
         """The connection could not be opened: C6."""
         if status is None:
             self._lost(now, State("waiting", "network"), again=True)
             return
-        again = status in (408, 425, 429) or 500 <= status <= 599
+        again = status in (408, 425, 429) or 500 <= status <= 599 or self._greeting.failed(status)
         more_ms = min(retry_after_s or 0, 3_600) * 1_000
         self._lost(now, State("waiting", "refused", status=status), again, more_ms)
 
@@ -472,6 +453,7 @@ class Core:
 
     def _disconnected(self, now: float) -> None:
         self._set_phase("waiting", now)
+        self._greeting.connection_lost()
         self._subscriptions.connection_lost()
         self._tickets.connection_lost()
         self._tokens.connection_lost()

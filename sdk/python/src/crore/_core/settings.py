@@ -23,12 +23,3 @@ class Settings:
     handshake_frames: bool = False
     #: Whether events of the log are outputs; `inspect` has the newest in any case.
     logs: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Early:
-    """What went out with the handshake."""
-
-    token: str | None
-    #: Subscriptions.
-    numbers: frozenset[int]
