@@ -52,6 +52,7 @@ func (t *tickets) brings(number uint32) bool {
 
 // present returns the ticket and the cursors for HELLO, if a ticket may hold: R4, R7, R10.
 func (t *tickets) present(now int64, subscriptions []*subscription) (*heldTicket, []wire.TicketCursor) {
+	t.wasPresented = false
 	if t.held == nil {
 		return nil, nil
 	}

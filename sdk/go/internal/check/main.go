@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 )
 
@@ -24,6 +25,7 @@ func main() {
 	all.command("go.mod and go.sum", "go", "mod", "tidy", "-diff")
 	all.command("modules as published", "go", "mod", "verify")
 	all.command("vet", "go", "vet", "./...")
+	all.step("staticcheck", staticcheck)
 	all.tests("-race", "-skip", "TestNothingLeaks", "./...")
 	all.tests("-run", "TestNothingLeaks", ".")
 	fuzz := []string{"go", "test", "-run", "none", "-fuzztime", "8s", "-fuzzminimizetime", "1x", "-fuzz"}
@@ -40,6 +42,24 @@ func main() {
 	if all.failed > 0 {
 		os.Exit(1)
 	}
+}
+
+// staticcheck builds the pinned version, and runs all its checks.
+func staticcheck() error {
+	folder, err := os.MkdirTemp("", "staticcheck-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	program := filepath.Join(folder, "staticcheck")
+	build := exec.Command("go", "build", "-C", "internal/tools", "-o", program, "honnef.co/go/tools/cmd/staticcheck")
+	for _, command := range []*exec.Cmd{build, exec.Command(program, "-checks", "all", "./...")} {
+		command.Stdout, command.Stderr = os.Stdout, os.Stderr
+		if err := command.Run(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type tally struct{ passed, failed int }
