@@ -72,7 +72,8 @@ impl FleetClient {
             thread::spawn(move || wait(number, calls))
         };
         let name = text(&plan["name"]);
-        Ok(FleetClient { name, number, work, client, subscription, calls: 0, waiting, thread })
+        let calls = work["calls"].as_u64().unwrap_or_default();
+        Ok(FleetClient { name, number, work, client, subscription, calls, waiting, thread })
     }
 
     fn publish(&mut self, count: u64) -> Result<(), Box<dyn Error>> {

@@ -14,7 +14,7 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
 
 /// Many clients, several orders of the faults, and each fault twice.
 pub fn check_long(workspace: &Workspace) -> Result<Tally> {
-    run(workspace, &["--clients", "100", "--seeds", "1,2,3", "--rounds", "14"])
+    run(workspace, &["--clients", "100", "--seeds", "1,2,3", "--rounds", "16"])
 }
 
 fn run(workspace: &Workspace, arguments: &[&str]) -> Result<Tally> {
@@ -23,7 +23,8 @@ fn run(workspace: &Workspace, arguments: &[&str]) -> Result<Tally> {
         go(workspace)?,
         java(workspace)?,
         javascript(workspace)?,
-        python(workspace)?,
+        python(workspace, "python", "fleet.py")?,
+        python(workspace, "python-blocking", "fleet_sync.py")?,
         rust(workspace)?,
     ];
     let mut run = workspace.cargo(&["run", "--locked", "-p", "end-to-end", "--bin", "sdk_fleet"]);
@@ -48,10 +49,10 @@ fn javascript(workspace: &Workspace) -> Result<String> {
     Ok(format!("js={node} {}", script.display()))
 }
 
-fn python(workspace: &Workspace) -> Result<String> {
+fn python(workspace: &Workspace, name: &str, script: &str) -> Result<String> {
     let python = sdk_python::python(workspace)?;
-    let script = workspace.root.join("sdk/python/tests/fleet.py");
-    Ok(format!("python={} {}", python.display(), script.display()))
+    let script = workspace.root.join("sdk/python/tests").join(script);
+    Ok(format!("{name}={} {}", python.display(), script.display()))
 }
 
 fn rust(workspace: &Workspace) -> Result<String> {

@@ -44,11 +44,10 @@ function shown(item) {
 }
 
 class Client {
-  calls = 0;
-
   constructor(number) {
     this.number = number;
     this.work = plan.clients[number];
+    this.calls = this.work.calls;
     const options = { name: `${plan.name}.${number}` };
     if (this.work.once) options.persist = persist(storage(join(plan.folder, String(number))));
     this.client = new Crore(plan.url, options);

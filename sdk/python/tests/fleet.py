@@ -36,7 +36,7 @@ class FleetClient:
         self.number = number
         self.work = PLAN["clients"][number]
         self.passage = passage
-        self.calls = 0
+        self.calls: int = self.work["calls"]
         self.tasks: set[asyncio.Task[None]] = set()
         storage = crore.FileStorage(Path(PLAN["folder"]) / str(number)) if self.work.get("once") else None
         name = f"{PLAN['name']}.{number}"
@@ -104,4 +104,5 @@ async def main() -> None:
             return
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use end_to_end::fleet::driver::Driver;
+use end_to_end::fleet::driver::{self, Driver};
 use end_to_end::fleet::ledger::Ledger;
 use end_to_end::fleet::link::Link;
 use end_to_end::fleet::node::Node;
@@ -35,6 +35,8 @@ const CALLS: u64 = 6;
 /// Messages that make the slow readers' log drop what they have not read: more than a reader's
 /// buffer and the log together.
 const FLOOD: usize = 9_000;
+/// The end of the names of fleets whose process is killed.
+const KILLED: &str = "-killed";
 /// Shown faults of one run.
 const SHOWN_MAX: usize = 40;
 
@@ -48,14 +50,15 @@ enum Fault {
     Upgrade,
     Evict,
     Restore,
+    Restart,
 }
 
 /// A kill comes first, because a restore needs a backup; then connections become black holes,
 /// because their clients need the most time.
 const FIRST: [Fault; 2] = [Fault::Kill, Fault::Swallow];
 /// The others of the first rounds, in any order.
-const OTHERS: [Fault; 5] =
-    [Fault::Reset, Fault::Upgrade, Fault::Drain, Fault::Evict, Fault::Restore];
+const OTHERS: [Fault; 6] =
+    [Fault::Reset, Fault::Upgrade, Fault::Drain, Fault::Evict, Fault::Restore, Fault::Restart];
 
 struct Arguments {
     clients: usize,
@@ -153,6 +156,8 @@ struct Running {
     link: Link,
     record: Record,
     drivers: Vec<Driver>,
+    /// The drivers of publishers whose process is killed.
+    mortals: Vec<Driver>,
     /// Calls so far.
     calls: u64,
     floods: usize,
@@ -171,17 +176,26 @@ impl Running {
         }
         let record = Record::default();
         let url = format!("ws://{}", link.address);
-        let mut drivers = Vec::new();
+        let (mut drivers, mut mortals) = (Vec::new(), Vec::new());
         for (name, command) in &arguments.drivers {
             let start = |topic: &str| starts[topic].clone();
             let works = plan::of_clients(arguments.clients, &start, random);
-            drivers.push(Driver::start((name, command), &url, &works, folder, &record));
+            let start = |name: String| driver::Start {
+                name,
+                command: command.clone(),
+                url: url.clone(),
+                folder: folder.to_owned(),
+            };
+            drivers.push(Driver::start(start(name.clone()), &works, &record));
+            let works = plan::of_publishers(arguments.clients.div_ceil(10), random);
+            mortals.push(Driver::start(start(format!("{name}{KILLED}")), &works, &record));
         }
         let mut running = Running {
             node,
             link,
             record,
             drivers,
+            mortals,
             calls: 0,
             floods: 0,
             folder: folder.to_owned(),
@@ -225,7 +239,7 @@ impl Running {
         let start = Instant::now();
         let before = self.record.state().settled;
         let publish = |driver: &mut Driver| driver.publish(CALLS, &self.record);
-        let calls: u64 = self.drivers.iter_mut().map(publish).sum();
+        let calls: u64 = self.drivers.iter_mut().chain(&mut self.mortals).map(publish).sum();
         self.calls += calls;
         let moment = before + random.below(calls / 2);
         self.wait("answers before the fault", |state| state.settled >= moment);
@@ -238,6 +252,7 @@ impl Running {
             Fault::Drain => self.drain(),
             Fault::Upgrade => self.upgrade(),
             Fault::Evict => self.evict(),
+            Fault::Restart => self.restart(),
         };
         // The next fault meets those that are still on their way back.
         let most = before + calls * (5 + random.below(5)) / 10;
@@ -270,12 +285,19 @@ impl Running {
         self.link.open()
     }
 
+    /// Kills processes of publishers with `once`, and starts them again.
+    fn restart(&mut self) -> usize {
+        self.mortals.iter_mut().for_each(|driver| driver.restart(&self.record));
+        self.mortals.len()
+    }
+
     /// While some readers stop, their log drops what they have not read.
     fn evict(&mut self) -> usize {
         self.drivers.iter_mut().for_each(|driver| driver.say("pause"));
         let flood = self.floods;
         self.floods += 1;
-        let payload = |number: usize| format!("{OWN}{flood}.{number}");
+        // Readers that stop their socket must not have room for all in the kernel's buffers.
+        let payload = |number: usize| format!("{OWN}{flood}.{number:0>100}");
         self.node.publish_all(&plan::short_topics(), FLOOD, payload);
         self.drivers.iter_mut().for_each(|driver| driver.say("resume"));
         FLOOD
@@ -296,7 +318,7 @@ impl Running {
         }
         // All have come back by themselves; some platforms keep the old socket open.
         println!("{} dead sockets are still open", self.link.end_holes());
-        for driver in &mut self.drivers {
+        for driver in self.drivers.iter_mut().chain(&mut self.mortals) {
             if let Err(fault) = driver.end(ROUND) {
                 let name = self.record.state().fleets[driver.fleet].name.clone();
                 self.faults.push(format!("{name}: {fault}"));
@@ -318,14 +340,17 @@ impl Running {
             println!("{}: {figures:?}", fleet.name);
             faults.extend(found);
             let has = |cause: &str| figures.gaps.contains_key(cause);
-            if !(has("evicted") && has("unknown_epoch")) {
+            let has_readers = !fleet.name.ends_with(KILLED);
+            if has_readers && !(has("evicted") && has("unknown_epoch")) {
                 faults.push(format!("{}: no gap was tried", fleet.name));
             }
         }
         let clients = fleets.iter().flat_map(|fleet| &fleet.clients).count();
-        let planted = fleets.len() * PLANTS.len();
+        // The others only publish.
+        let has_readers = |fleet: &&Fleet| !fleet.name.ends_with(KILLED);
+        let planted = fleets.iter().filter(has_readers).count() * PLANTS.len();
         if faults.is_empty() {
-            for fleet in &fleets {
+            for fleet in fleets.iter().filter(has_readers) {
                 faults.extend(unnoticed(fleet, &oracle, &self.node.ledger));
             }
             println!("{planted} planted faults: {} not noticed", faults.len());

@@ -8,9 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rustix::net::sockopt::set_socket_linger;
+use rustix::net::sockopt::{
+    set_socket_linger, set_socket_recv_buffer_size, set_socket_send_buffer_size,
+};
 
 use crate::fleet::random::Random;
+
+/// The kernel's buffers of each socket.
+const BUFFER_BYTES: usize = 32 * 1024;
 
 const PASSES: u8 = 0;
 /// Bytes are dropped, and the end of a side is not passed on.
@@ -110,8 +115,10 @@ impl Shared {
 
 fn join(shared: &Arc<Shared>, client: TcpStream, node: TcpStream) {
     for socket in [&client, &node] {
-        // Only a matter of latency.
+        // Only a matter of latency; and small buffers, so that a reader that stops its socket lags.
         let _ = socket.set_nodelay(true);
+        let _ = set_socket_send_buffer_size(socket, BUFFER_BYTES);
+        let _ = set_socket_recv_buffer_size(socket, BUFFER_BYTES);
     }
     let pair = Arc::new(Pair { client, node, state: AtomicU8::new(PASSES) });
     shared.pairs().push(Arc::clone(&pair));

@@ -61,6 +61,13 @@ pub fn of_clients(count: usize, start: &dyn Fn(&str) -> String, random: &mut Ran
     (0..count).map(|number| of_client(number, start, random)).collect()
 }
 
+/// The work of `count` publishers with `once`, whose process will be killed.
+pub fn of_publishers(count: usize, random: &mut Random) -> Vec<Work> {
+    let topics = kept_topics();
+    let mut any = || topics[random.below(topics.len() as u64) as usize].clone();
+    (0..count).map(|_| Work::Publish { topics: vec![any(), any()], is_once: true }).collect()
+}
+
 fn of_client(number: usize, start: &dyn Fn(&str) -> String, random: &mut Random) -> Work {
     let (kept, short) = (kept_topics(), short_topics());
     let mut any = |topics: &[String]| topics[random.below(topics.len() as u64) as usize].clone();

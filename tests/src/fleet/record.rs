@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use crate::fleet::plan::{self, Work};
 
+/// The error of a call whose process was killed before its answer.
+const ABANDONED: &str = "Abandoned";
+
 /// The payload of each topic's last message.
 pub const END: &str = "end";
 
@@ -182,9 +185,23 @@ impl Record {
         self.shared.changed.notify_all();
     }
 
-    /// Adds a fault of a driver.
-    pub fn add_fault(&self, fault: String) {
-        self.state().faults.push(fault);
+    /// The process of a fleet was killed: its unanswered calls will not be answered, although what
+    /// the SDK has stored of them is still published.
+    pub fn abandon_calls(&self, fleet: usize) {
+        let mut state = self.state();
+        for number in 0..state.fleets[fleet].clients.len() {
+            let client = &state.fleets[fleet].clients[number];
+            let settled = client.events.iter().filter_map(|event| match event {
+                Event::Acknowledged { call, .. } | Event::Failed { call, .. } => Some(*call),
+                _ => None,
+            });
+            let settled: BTreeSet<u64> = settled.collect();
+            let calls = (1..=client.calls).filter(|call| !settled.contains(call));
+            for call in calls.collect::<Vec<u64>>() {
+                state.add(fleet, number, Event::Failed { call, error: ABANDONED.to_owned() });
+            }
+        }
+        drop(state);
         self.shared.changed.notify_all();
     }
 

@@ -22,6 +22,7 @@ type work struct {
 	Slow      bool
 	Publish   []string
 	Once      bool
+	Calls     int
 }
 
 type plan struct {
@@ -91,6 +92,7 @@ type client struct {
 
 func begin(p plan, number int) *client {
 	c := &client{number: number, work: p.Clients[number], name: p.Name, read: make(chan struct{})}
+	c.calls = c.work.Calls
 	options := crore.Options{Name: fmt.Sprintf("%s.%d", p.Name, number)}
 	if c.work.Once {
 		folder := filepath.Join(p.Folder, strconv.Itoa(number))

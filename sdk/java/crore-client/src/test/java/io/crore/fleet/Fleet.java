@@ -49,6 +49,7 @@ public final class Fleet {
     this.name = plan.get("name").getAsString();
     this.number = number;
     this.work = plan.getAsJsonArray("clients").get(number).getAsJsonObject();
+    this.calls = work.get("calls").getAsInt();
     CroreBuilder builder = Crore.builder(plan.get("url").getAsString()).name(name + "." + number);
     if (isOnce()) {
       Path folder = Path.of(plan.get("folder").getAsString(), String.valueOf(number));
