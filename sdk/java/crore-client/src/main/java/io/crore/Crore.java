@@ -278,18 +278,22 @@ public final class Crore implements AutoCloseable {
    * Calls a handler at each change of the state.
    *
    * @param handler the handler
+   * @return takes the handler away when it is run
    */
-  public void onState(Consumer<State> handler) {
+  public Runnable onState(Consumer<State> handler) {
     stateHandlers.add(handler);
+    return () -> stateHandlers.remove(handler);
   }
 
   /**
    * Calls a handler for refusals that belong to no call, such as that of a renewed token.
    *
    * @param handler the handler
+   * @return takes the handler away when it is run
    */
-  public void onError(Consumer<CroreException> handler) {
+  public Runnable onError(Consumer<CroreException> handler) {
     errorHandlers.add(handler);
+    return () -> errorHandlers.remove(handler);
   }
 
   /** @return completes when the client is live for the first time; fails if it never will be */
@@ -575,7 +579,12 @@ public final class Crore implements AutoCloseable {
 
     @Override
     public void received(byte[] message) {
-      pass(() -> core.received(Alarm.now(), message));
+      lock.lock();
+      try {
+        if (connection == mine && mine != null) core.received(Alarm.now(), message);
+      } finally {
+        followUp();
+      }
     }
 
     @Override

@@ -4,21 +4,31 @@ import io.crore.internal.core.CoreSubscription;
 import io.crore.internal.shell.Processed;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
+import java.util.function.BooleanSupplier;
 
 /**
- * A subscription, which outlives connections. It is read in one way: by {@link #next()}, by a loop
- * over it or over {@link #messages()}, or by a {@link Listener}.
+ * A subscription, which outlives connections. It is read in one way: by {@link #next()} or {@link
+ * #nextAsync()}, by a loop over it or over {@link #messages()}, by a {@link Listener}, or by an {@link
+ * ItemPublisher}.
  */
 public final class Subscription implements Iterable<Item>, AutoCloseable {
   private static final int BATCH = 64;
+  private static final int YIELDS_MAX = 20;
 
   private final Crore client;
   private final CoreSubscription core;
   private final Condition changed;
   private Listener listener;
+  /** Whether the listener wants an item now. */
+  private BooleanSupplier demand;
   private boolean isListening;
+  /** Who waits for the next item without a thread. */
+  private CompletableFuture<Item> waiting;
+  /** What the one who waited did not take. */
+  private Item returned;
   private boolean isEndTold;
   /** Null without a name. */
   private final Processed processed;
@@ -60,21 +70,95 @@ public final class Subscription implements Iterable<Item>, AutoCloseable {
   public Item next(long timeout, TimeUnit unit) throws InterruptedException {
     long left = unit.toNanos(timeout);
     client.lock.lockInterruptibly();
+    int mayYield = delivered == null ? 0 : YIELDS_MAX;
     try {
       settle();
       for (; ; ) {
-        Item item = client.take(core);
-        delivered = item;
+        Item item = takeNext();
         if (item != null) return item;
         if (core.isEnded()) {
           if (core.endError() != null) throw core.endError();
           return null;
         }
         if (left <= 0) return null;
-        left = changed.awaitNanos(left);
+        // In a stream of messages the next one is near: to sleep and be woken for each costs more.
+        if (mayYield-- > 0) giveWay();
+        else left = changed.awaitNanos(left);
       }
     } finally {
       client.lock.unlock();
+    }
+  }
+
+  /**
+   * The next item, without a thread that waits.
+   *
+   * @return completes on the client's executor with the item, or with null once the application has
+   *     ended the subscription; or with a {@link CroreException} if the server has ended it. To cancel
+   *     it loses no item.
+   */
+  public CompletableFuture<Item> nextAsync() {
+    CompletableFuture<Item> future = new CompletableFuture<>();
+    client.lock.lock();
+    try {
+      if (waiting != null && !waiting.isDone()) throw new IllegalStateException("somebody waits for the next item");
+      settle();
+      waiting = future;
+      answerWaiting();
+    } finally {
+      client.lock.unlock();
+    }
+    return future;
+  }
+
+  /** Under the lock: passes an item, or the end, to who waits for it. */
+  private void answerWaiting() {
+    CompletableFuture<Item> future = waiting;
+    if (future == null || future.isDone() || (core.isEmpty() && returned == null && !core.isEnded())) return;
+    waiting = null;
+    client.executor.execute(() -> answer(future));
+  }
+
+  private void answer(CompletableFuture<Item> future) {
+    Item item;
+    CroreException error;
+    client.lock.lock();
+    try {
+      if (future.isDone()) return;
+      item = takeNext();
+      error = core.endError();
+    } finally {
+      client.lock.unlock();
+    }
+    boolean isTaken;
+    if (item == null && error != null) isTaken = future.completeExceptionally(error);
+    else isTaken = future.complete(item);
+    if (isTaken || item == null) return;
+    client.lock.lock();
+    try {
+      returned = item;
+      delivered = null;
+      answerWaiting();
+    } finally {
+      client.lock.unlock();
+    }
+  }
+
+  /** Under the lock: the next item, or null. */
+  private Item takeNext() {
+    Item item = returned == null ? client.take(core) : returned;
+    returned = null;
+    delivered = item;
+    return item;
+  }
+
+  /** Lets others have the processor and the lock, which this thread holds. */
+  private void giveWay() {
+    client.lock.unlock();
+    try {
+      Thread.yield();
+    } finally {
+      client.lock.lock();
     }
   }
 
@@ -117,10 +201,26 @@ public final class Subscription implements Iterable<Item>, AutoCloseable {
    * @param handler the listener
    */
   public void listen(Listener handler) {
+    listen(handler, () -> true);
+  }
+
+  /** Passes items only while the listener wants them. */
+  void listen(Listener handler, BooleanSupplier wants) {
     client.lock.lock();
     try {
       if (listener != null) throw new IllegalStateException("the subscription has a listener");
       listener = handler;
+      demand = wants;
+      notifyListener();
+    } finally {
+      client.lock.unlock();
+    }
+  }
+
+  /** The listener may want items again. */
+  void wanted() {
+    client.lock.lock();
+    try {
       notifyListener();
     } finally {
       client.lock.unlock();
@@ -153,6 +253,7 @@ public final class Subscription implements Iterable<Item>, AutoCloseable {
   void signal() {
     changed.signalAll();
     notifyListener();
+    answerWaiting();
   }
 
   private void notifyListener() {
@@ -169,8 +270,8 @@ public final class Subscription implements Iterable<Item>, AutoCloseable {
       client.lock.lock();
       try {
         settle();
-        item = client.take(core);
-        isEnd = item == null && core.isEnded() && !isEndTold;
+        item = demand.getAsBoolean() ? client.take(core) : null;
+        isEnd = item == null && core.isEnded() && core.isEmpty() && !isEndTold;
         isEndTold |= isEnd;
         isListening = item != null || isEnd;
         if (!isListening) return;

@@ -17,6 +17,8 @@ import io.crore.internal.codec.ClientFrames.SubscribeItem;
 import io.crore.internal.codec.ClientFrames.WireStart;
 import io.crore.internal.codec.FrameException;
 import io.crore.internal.codec.Place;
+import io.crore.internal.codec.PlainMessage;
+import io.crore.internal.codec.ServerFrame.MessageFrame;
 import io.crore.internal.codec.ServerFrames;
 import io.crore.internal.codec.Topics;
 import io.crore.support.Hex;
@@ -50,6 +52,8 @@ class VectorsTest {
   @Test
   void everyServerFrameIsDecoded() throws FrameException {
     int count = 0;
+    int plains = 0;
+    PlainMessage plain = new PlainMessage();
     for (JsonElement it : array(Places.json("vectors/server_frames.json"), "valid")) {
       JsonObject vector = it.getAsJsonObject();
       JsonObject wanted = vector.getAsJsonObject("frame");
@@ -57,8 +61,13 @@ class VectorsTest {
       unifyReason(wanted, decoded);
       assertEquals(wanted, decoded, vector.get("name").getAsString());
       count++;
+      byte[] bytes = Hex.bytes(vector.get("hex").getAsString());
+      if (!plain.read(bytes)) continue;
+      DecoderFuzzTest.assertEquals(plain, (MessageFrame) ServerFrames.decode(bytes));
+      plains++;
     }
-    System.out.println("vectors: " + count + " server frames decoded");
+    System.out.println("vectors: " + count + " server frames decoded, " + plains + " also by the short way");
+    assertEquals(2, plains);
     assertTrue(count >= 40);
   }
 

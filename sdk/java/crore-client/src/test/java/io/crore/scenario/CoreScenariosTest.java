@@ -11,7 +11,9 @@ class CoreScenariosTest {
   @Test
   void everyScenarioPasses() throws Exception {
     Player player = Player.play("core", new CoreAdapter());
-    System.out.printf("core: %d passed, %d failed, %d skipped%n", player.passed, player.failed, player.skipped);
+    System.out.printf(
+        "core, Java %s: %d passed, %d failed, %d skipped%n",
+        System.getProperty("java.version"), player.passed, player.failed, player.skipped);
     assertEquals(List.of(), player.failures);
     assertTrue(player.passed > 0 && player.skipped == 0);
   }

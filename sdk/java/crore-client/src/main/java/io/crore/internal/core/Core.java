@@ -11,6 +11,7 @@ import io.crore.internal.codec.ClientFrames.Cursor;
 import io.crore.internal.codec.ClientFrames.Publication;
 import io.crore.internal.codec.FrameException;
 import io.crore.internal.codec.Place;
+import io.crore.internal.codec.PlainMessage;
 import io.crore.internal.codec.ServerFrame;
 import io.crore.internal.codec.ServerFrame.CaughtUpFrame;
 import io.crore.internal.codec.ServerFrame.ErrorFrame;
@@ -72,6 +73,7 @@ public final class Core implements Subscriptions.Link {
   private final Tickets tickets = new Tickets();
   private final Tokens tokens;
   private final Liveness liveness = new Liveness();
+  private final PlainMessage plain = new PlainMessage();
 
   private State state = new State(Kind.CONNECTING, null, -1, -1);
   private Phase phase = Phase.WAITING;
@@ -253,6 +255,11 @@ public final class Core implements Subscriptions.Link {
   public void received(long now, byte[] bytes) {
     if (!isGreeted()) return;
     liveness.heard(now); // L3
+    // The commonest first.
+    if (phase == Phase.READY && plain.read(bytes)) {
+      subscriptions.message(now, plain);
+      return;
+    }
     ServerFrame frame;
     try {
       frame = ServerFrames.decode(bytes);
@@ -260,7 +267,7 @@ public final class Core implements Subscriptions.Link {
       violated(now, e.name(), e.isUnsupported());
       return;
     }
-    // The commonest first; they change nothing that must be followed up.
+    // These change nothing that must be followed up.
     if (phase == Phase.READY && frame.type == Type.MESSAGE) subscriptions.message(now, (MessageFrame) frame);
     else if (phase == Phase.READY && frame.type == Type.NAMED_MESSAGE) {
       subscriptions.namedMessage(now, (MessageFrame) frame);

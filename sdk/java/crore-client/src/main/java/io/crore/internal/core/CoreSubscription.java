@@ -84,6 +84,11 @@ public final class CoreSubscription {
     return request.filter;
   }
 
+  /** Whether there is nothing to take. */
+  public boolean isEmpty() {
+    return buffer.isEmpty();
+  }
+
   /** Whether it has ended; what is buffered can still be read. */
   public boolean isEnded() {
     return isEnded;

@@ -9,6 +9,7 @@ import io.crore.Skipped;
 import io.crore.internal.codec.ClientFrames;
 import io.crore.internal.codec.ClientFrames.SubscribeItem;
 import io.crore.internal.codec.Place;
+import io.crore.internal.codec.PlainMessage;
 import io.crore.internal.codec.ServerFrame.Beginning;
 import io.crore.internal.codec.ServerFrame.CaughtUpFrame;
 import io.crore.internal.codec.ServerFrame.GapFrame;
@@ -321,15 +322,30 @@ final class Subscriptions {
   }
 
   void message(long now, MessageFrame frame) {
-    CoreSubscription it = byAlias.get(frame.alias);
+    CoreSubscription it = proved(now, frame.alias, frame.previous, frame.offset);
+    if (it != null) push(now, it, frame.message(it.filter(), it.proof.epoch()));
+  }
+
+  void message(long now, PlainMessage frame) {
+    CoreSubscription it = proved(now, frame.alias, frame.previous, frame.offset);
+    if (it != null) push(now, it, frame.message(it.filter(), it.proof.epoch()));
+  }
+
+  /** The subscription whose next message this is, or null. */
+  private CoreSubscription proved(long now, long alias, long previous, long offset) {
+    CoreSubscription it = byAlias.get(alias);
     if (it == null) {
       journal.unexpected(now, "message");
-    } else if (it.proof.message(frame.previous, frame.offset)) {
-      pushHole(now, it, it.proof.takeHole(), -1);
-      if (it.isCaughtUpDue) pushCaughtUp(now, it);
-      journal.messages++;
-      push(now, it, frame.message(it.filter(), it.proof.epoch()));
-    } else journal.duplicates++;
+      return null;
+    }
+    if (!it.proof.message(previous, offset)) {
+      journal.duplicates++;
+      return null;
+    }
+    pushHole(now, it, it.proof.takeHole(), -1);
+    if (it.isCaughtUpDue) pushCaughtUp(now, it);
+    journal.messages++;
+    return it;
   }
 
   /** S9, P10 */
