@@ -265,10 +265,13 @@ class Npm(Place):
                 self.check_program("node_modules/.bin/crore")
                 self.check_terminal("node_modules/.bin/crore", "serve")
 
-    def test_bun_runs_the_command(self) -> None:
+    def test_other_runtimes_run_the_command(self) -> None:
         self.here("npm", "install", "crore")
-        bun = RUNTIMES / "@oven/bun-linux-x64-baseline/bin/bun"
-        self.check_program(bun, "--bun", "node_modules/crore/bin/crore.mjs")
+        bun = [RUNTIMES / "@oven/bun-linux-x64-baseline/bin/bun", "--bun"]
+        deno = [RUNTIMES / "@deno/linux-x64-glibc/deno", "run", "--allow-all", "--no-lock"]
+        for runtime in (bun, deno):
+            with self.subTest(runtime):
+                self.check_program(*runtime, "node_modules/crore/bin/crore.mjs")
 
     def test_another_platform_gets_the_library_and_a_sentence_instead_of_the_server(self) -> None:
         for other in (["--os=darwin", "--cpu=arm64"], ["--os=linux", "--cpu=x64", "--libc=musl"], ["--omit=optional"]):

@@ -40,11 +40,15 @@ function run(program, args) {
   // A terminal sends its SIGINT to the child, too; a second one would end a drain.
   const isSent = [0, 1, 2].some((file) => isatty(file));
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT"]) {
-    process.on(signal, () => isSent && /INT|QUIT/.test(signal) || child.kill(signal));
+    process.on(signal, () => {
+      if (isSent && /INT|QUIT/.test(signal)) return;
+      // Not `child.kill`: Deno takes its signal for the reason of the end.
+      if (child.exitCode === null && child.pid) process.kill(child.pid, signal);
+    });
   }
   child.on("error", refuse);
   child.on("exit", (code, signal) => {
-    if (signal === null) process.exit(code);
+    if (code !== null) process.exit(code);
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
   });
