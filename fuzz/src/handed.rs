@@ -5,7 +5,7 @@
 //! value encodes to the same bytes, or, where order has no meaning, to bytes that decode to the
 //! same value.
 
-use net::kernel::Roster;
+use net::kernel::ConnectionTable;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::num::{NonZeroU8, NonZeroU32};
@@ -48,9 +48,9 @@ pub fn handed(data: &[u8]) {
     if let Some(slice) = Slice::take(&mut Input::new(data)) {
         assert!(slice.len() <= data.len());
     }
-    if let Some(roster) = Roster::take(&mut Input::new(data)) {
+    if let Some(connection_table) = ConnectionTable::take(&mut Input::new(data)) {
         let mut bytes = Vec::new();
-        roster.give(&mut bytes);
+        connection_table.give(&mut bytes);
         assert_eq!(bytes, data[..bytes.len()]);
     }
     for bytes in node::upgrade::read_messages(data).into_iter().flatten() {

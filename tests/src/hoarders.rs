@@ -14,7 +14,7 @@ use crate::raw::frame;
 
 /// The addresses of hoarders, and their token.
 #[derive(Debug, Clone)]
-pub struct Crowd {
+pub struct HoarderOptions {
     /// Whether each has another address of 127.0.0.0/8, or all have 127.0.0.1.
     pub has_many_addresses: bool,
     /// A token that permits publishing.
@@ -29,7 +29,7 @@ pub struct Hoarders {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// The number of hoarders in one crowd.
+/// The number of hoarders that run at once.
 pub const HOARDERS_COUNT: u32 = 1_000;
 const THREADS_COUNT: u32 = 2;
 /// The approximate rate of all together, so that processors are left for others.
@@ -55,12 +55,12 @@ struct Hoarder {
 
 impl Hoarders {
     /// Starts all of them at `address:port` of a node.
-    pub fn begin(address: &str, crowd: &Crowd) -> Hoarders {
+    pub fn begin(address: &str, options: &HoarderOptions) -> Hoarders {
         let address: SocketAddr = address.parse().expect("an address");
         let stops = Arc::new(AtomicBool::new(false));
         let began = Arc::new(AtomicU64::new(0));
         let work = |thread: u32| {
-            let (stops, began, crowd) = (stops.clone(), began.clone(), crowd.clone());
+            let (stops, began, options) = (stops.clone(), began.clone(), options.clone());
             thread::spawn(move || {
                 let numbers = (thread..HOARDERS_COUNT).step_by(THREADS_COUNT as usize);
                 let mut all: Vec<Hoarder> = numbers.map(Hoarder::new).collect();
@@ -68,7 +68,7 @@ impl Hoarders {
                     let mut left = BYTES_S / 1_000 * ROUND.as_millis() as usize;
                     left /= THREADS_COUNT as usize;
                     for hoarder in &mut all {
-                        left = left.saturating_sub(hoarder.go_on(address, &crowd, &began, left));
+                        left = left.saturating_sub(hoarder.go_on(address, &options, &began, left));
                     }
                     // Each hoarder is once the first of a round.
                     all.rotate_left(17);
@@ -103,7 +103,7 @@ impl Hoarder {
     fn go_on(
         &mut self,
         address: SocketAddr,
-        crowd: &Crowd,
+        options: &HoarderOptions,
         began: &AtomicU64,
         left: usize,
     ) -> usize {
@@ -114,8 +114,8 @@ impl Hoarder {
                 || read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
         });
         if !is_open {
-            self.stream = connected(address, crowd, self.number);
-            (self.head, self.filler_bytes) = unfinished(crowd, self.number);
+            self.stream = connected(address, options, self.number);
+            (self.head, self.filler_bytes) = unfinished(options, self.number);
             self.sent = 0;
             began.fetch_add(1, Ordering::Relaxed);
         }
@@ -133,8 +133,8 @@ impl Hoarder {
     }
 }
 
-fn connected(address: SocketAddr, crowd: &Crowd, number: u32) -> Option<TcpStream> {
-    let own = if crowd.has_many_addresses {
+fn connected(address: SocketAddr, options: &HoarderOptions, number: u32) -> Option<TcpStream> {
+    let own = if options.has_many_addresses {
         Ipv4Addr::new(127, 1, (number / 250) as u8, (number % 250) as u8 + 1)
     } else {
         Ipv4Addr::LOCALHOST
@@ -149,8 +149,8 @@ fn connected(address: SocketAddr, crowd: &Crowd, number: u32) -> Option<TcpStrea
 
 /// The input of one hoarder, for each kind of input that can stay unfinished: its head, and the
 /// number of bytes that follow.
-fn unfinished(crowd: &Crowd, number: u32) -> (Vec<u8>, usize) {
-    let field = match &crowd.token {
+fn unfinished(options: &HoarderOptions, number: u32) -> (Vec<u8>, usize) {
+    let field = match &options.token {
         Some(token) => format!("Authorization: Bearer {token}\r\n"),
         None => String::new(),
     };
@@ -171,7 +171,7 @@ fn unfinished(crowd: &Crowd, number: u32) -> (Vec<u8>, usize) {
         head.extend([0; 4]);
         head
     };
-    match (&crowd.token, number % 4) {
+    match (&options.token, number % 4) {
         (_, 0) | (None, 1) => (post("/publish", UNIT_BYTES).into_bytes(), UNIT_BYTES - 1),
         (Some(_), 1) => (post("/topics/a", 1_000_000).into_bytes(), 999_999),
         (Some(_), _) => {

@@ -96,8 +96,8 @@ fn connects_beyond_the_nodes_rate_wait() {
     let server =
         Server::with_configuration("[limits]\nconnect_rate_max = 5\n[node]\nio_threads = 1\n");
     let began = Instant::now();
-    let mut crowd: Vec<Raw> = (0..15).map(|_| Raw::connect(&server.clients)).collect();
-    crowd.iter_mut().for_each(|raw| assert_eq!(ask(raw, ""), 200));
+    let mut connections: Vec<Raw> = (0..15).map(|_| Raw::connect(&server.clients)).collect();
+    connections.iter_mut().for_each(|raw| assert_eq!(ask(raw, ""), 200));
     let lasted = began.elapsed();
     assert!(lasted > Duration::from_millis(1_500), "{lasted:?}");
 }

@@ -173,8 +173,8 @@ fn a_load_is_planned_for_a_machine() {
     assert!(number(&ten, "user_bytes") > 9.0 * number(&one, "user_bytes"));
     assert!(number(&ten, "out_bits_per_s") > 10.0 * number(&one, "out_bits_per_s"));
     assert!(ten["user"]["tls"].as_f64() > Some(4e9), "{ten}");
-    let walls = ten["walls"].as_array().unwrap();
-    let names: Vec<&str> = walls.iter().filter_map(|wall| wall["wall"].as_str()).collect();
+    let limits = ten["limits"].as_array().unwrap();
+    let names: Vec<&str> = limits.iter().filter_map(|limit| limit["limit"].as_str()).collect();
     assert!(names.contains(&"memory") && names.contains(&"processors"), "{names:?}");
 
     let too_much = plan(&["--connections", "100M"]);

@@ -167,8 +167,8 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         ],
     ),
     (
-        "crates/entitlement/tests/judging.rs",
-        "the judge",
+        "crates/entitlement/tests/authenticating.rs",
+        "the authenticator",
         &[
             ("crore_credential_verdicts_total", "accepted"),
             ("crore_token_cache_hits_total", "cache_hits"),

@@ -1,5 +1,5 @@
-//! The default access of operators, and a crowd at their port, which does not block health and
-//! metrics.
+//! The default access of operators, and many connections at their port, which do not block health
+//! and metrics.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -178,14 +178,14 @@ fn remains_of_a_killed_node_are_replaced() {
 #[test]
 fn half_heads_do_not_block_the_operators_port() {
     let node = Node::start("");
-    let mut crowd: Vec<TcpStream> = Vec::new();
+    let mut connections: Vec<TcpStream> = Vec::new();
     for number in 0..1_000 {
         let mut stream = TcpStream::connect(&node.server.operators).expect("room in the backlog");
         if number % 10 != 0 {
             // The server may already have closed it to make room.
             let _ = stream.write_all(b"GET /livez HTTP/1.1\r\nHost: loc");
         }
-        crowd.push(stream);
+        connections.push(stream);
     }
     for path in ["/livez", "/readyz", "/healthz", "/metrics"].repeat(5) {
         node.by_port(path, &[]).expect(200);
@@ -195,7 +195,7 @@ fn half_heads_do_not_block_the_operators_port() {
     let files = fs::read_dir(files).expect("our child can be read").count();
     assert!(files < 500, "{files} descriptors");
     // The remaining ones are closed in time, without an answer.
-    for mut stream in crowd {
+    for mut stream in connections {
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
         let mut rest = Vec::new();
         match stream.read_to_end(&mut rest) {

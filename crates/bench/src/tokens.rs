@@ -16,7 +16,7 @@ pub struct Tokens(Arc<[Box<str>]>);
 
 /// The tokens of one worker's clients.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct WorkerTokens {
     /// All of them.
     pub tokens: Tokens,
     /// The worker's number.
@@ -66,7 +66,7 @@ impl Tokens {
     }
 }
 
-impl Shown {
+impl WorkerTokens {
     /// The value of `Authorization` of the client at this place of the worker.
     pub fn authorization(&self, place: u32) -> Option<String> {
         let token = self.tokens.of(u64::from(place) * self.workers + self.worker)?;
@@ -81,14 +81,14 @@ mod tests {
     #[test]
     fn each_client_has_its_own_as_far_as_they_go() {
         let tokens = Tokens::parse("a\n\n b \nc\n").unwrap();
-        let shown = |worker| Shown { tokens: tokens.clone(), worker, workers: 2 };
+        let shown = |worker| WorkerTokens { tokens: tokens.clone(), worker, workers: 2 };
         let of = |worker: u64, place| shown(worker).authorization(place).unwrap();
         assert_eq!(
             [of(0, 0), of(1, 0), of(0, 1), of(1, 1)],
             ["a", "b", "c", "a"].map(|token| format!("Bearer {token}"))
         );
         assert_eq!(format!("{tokens:?}"), "Tokens(3)");
-        let none = Shown { tokens: Tokens::default(), ..shown(0) };
+        let none = WorkerTokens { tokens: Tokens::default(), ..shown(0) };
         assert_eq!(none.authorization(0), None);
     }
 

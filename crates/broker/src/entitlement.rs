@@ -2,8 +2,8 @@
 //!
 //! Place on the path: step 3. A session asks [`Entitlement::permits`] before it subscribes,
 //! publishes or reads history. Signatures are not checked here: an edge leaves a [`Question`] in
-//! its outputs, the shell lets its [`Judge`] answer it, and the decision comes back as an input.
-//! Meanwhile the connection is not read.
+//! its outputs, the shell lets its [`Authenticator`] answer it, and the decision comes back as an
+//! input. Meanwhile the connection is not read.
 //!
 //! Invariants: an action that no permission names is forbidden; `{sub}` stands for a whole level
 //! and never becomes a wildcard or several levels; nothing here holds or prints a credential but a
@@ -107,9 +107,15 @@ pub enum Purpose {
 
 /// Answers questions: the shell's half. One for all I/O threads, so what it keeps it shares;
 /// nothing of it is on the path of a message.
-pub trait Judge: Send + Sync {
+pub trait Authenticator: Send + Sync {
     /// Decides on a credential. `now_s` is the wall clock, seconds since 1970.
-    fn judge(&self, kind: CredentialKind, bytes: &[u8], digest: Digest, now_s: u64) -> Decision;
+    fn authenticate(
+        &self,
+        kind: CredentialKind,
+        bytes: &[u8],
+        digest: Digest,
+        now_s: u64,
+    ) -> Decision;
 
     /// Whether something has been revoked that lets a connection of this entitlement continue no
     /// longer. Called for each entitlement of an edge when the node tells the edge that revocations
@@ -209,12 +215,12 @@ pub enum Action {
 impl Action {
     /// The refusal of this action as text. It is the same for topics that exist and for others.
     pub(crate) fn refusal(self, wanted: &str) -> String {
-        let deed = match self {
+        let operation = match self {
             Action::Subscribe => "subscribe to",
             Action::Publish => "publish to",
             Action::History => "read the history of",
         };
-        format!("not permitted to {deed} {wanted}")
+        format!("not permitted to {operation} {wanted}")
     }
 }
 

@@ -193,7 +193,8 @@ impl Home {
         let Some(edge) = self.interests.edges.get_mut(usize::from(from)) else {
             return;
         };
-        let from = Caller { edge: from, cost: request.cost(), lane: request.lane(&self.settings) };
+        let from =
+            Caller { edge: from, cost: request.cost(), class: request.class(&self.settings) };
         match request {
             ToHome::Credit { bytes } => {
                 edge.credit = credit_max.min(edge.credit + i64::from(bytes));
@@ -460,9 +461,9 @@ impl Home {
     /// Ends a turn: posts to every edge the number of its handled requests.
     pub fn finish_turn(&mut self, out: &mut HomeOutputs) {
         for (edge, state) in (0..).map(EdgeId).zip(&mut self.interests.edges) {
-            state.consumed.sort_unstable_by_key(|(lane, ..)| *lane);
-            for (lane, requests, bytes) in state.consumed.drain(..) {
-                out.post(edge, ToEdge::Consumed { lane, requests, bytes });
+            state.consumed.sort_unstable_by_key(|(class, ..)| *class);
+            for (class, requests, bytes) in state.consumed.drain(..) {
+                out.post(edge, ToEdge::Consumed { class, requests, bytes });
             }
         }
     }
@@ -480,7 +481,7 @@ impl Home {
     /// A request has been dealt with.
     fn consumed(&mut self, from: Caller) {
         if let Some(edge) = self.interests.edges.get_mut(usize::from(from.edge)) {
-            edge.count_consumed(from.lane, from.cost);
+            edge.count_consumed(from.class, from.cost);
         }
     }
 

@@ -61,7 +61,7 @@ pub enum Event {
         /// The client.
         client: Client,
         /// The requested action.
-        deed: Deed,
+        operation: Operation,
         /// A topic or filter; empty where there is none.
         topic: Box<str>,
         /// The code of the refusal; none if the action is permitted.
@@ -102,24 +102,24 @@ pub struct Client {
 
 /// The action of a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Deed {
+pub enum Operation {
     /// To do something with a topic.
     Act(Action),
     /// To be the subject of a credential.
     Authenticate,
     /// To continue under an entitlement that has ended.
-    GoOn,
+    Continue,
 }
 
-impl Deed {
+impl Operation {
     /// The name of the action in entries.
     pub fn word(self) -> &'static str {
         match self {
-            Deed::Act(Action::Subscribe) => "subscribe",
-            Deed::Act(Action::Publish) => "publish",
-            Deed::Act(Action::History) => "history",
-            Deed::Authenticate => "authenticate",
-            Deed::GoOn => "go_on",
+            Operation::Act(Action::Subscribe) => "subscribe",
+            Operation::Act(Action::Publish) => "publish",
+            Operation::Act(Action::History) => "history",
+            Operation::Authenticate => "authenticate",
+            Operation::Continue => "continue",
         }
     }
 }

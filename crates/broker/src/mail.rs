@@ -10,11 +10,11 @@
 //! there. Answers are paid for by the request that asked for them, and never wait. An edge sends at
 //! most [`Limits::requests_inflight_max`](crate::settings::Limits) requests to one home before
 //! [`ToEdge::Consumed`] gives credit back; without it the edge stops reading the sockets concerned.
-//! They are counted in lanes ([`Lane`]). Requests that may have to wait for a log on disk have one
-//! for each of these logs, so that a disk that hangs holds up only its own users; and a log without
-//! progress for a while ([`ToEdge::Stalled`]) holds up none: requests that need its disk are
-//! refused. Pages for subscriptions that replay or lag have lanes of their own, so that a storm of
-//! them does not hold up publishers and other subscribers.
+//! They are counted in classes ([`RequestClass`]). Requests that may have to wait for a log on disk
+//! have one for each of these logs, so that a disk that hangs holds up only its own users; and a
+//! log without progress for a while ([`ToEdge::Stalled`]) holds up none: requests that need its
+//! disk are refused. Pages for subscriptions that replay or lag have classes of their own, so that
+//! a storm of them does not hold up publishers and other subscribers.
 
 pub use crate::ids::{EdgeId, HomeId, PartitionId};
 use crate::position::Position;
@@ -401,8 +401,8 @@ pub enum ToEdge {
     /// The home has dealt with so many requests of this edge; not always the oldest, as some wait
     /// for a disk.
     Consumed {
-        /// Those of this lane.
-        lane: Lane,
+        /// Those of this class.
+        class: RequestClass,
         /// The number of requests.
         requests: u32,
         /// The cost of these requests together ([`ToHome::cost`]).
@@ -574,9 +574,10 @@ pub struct StreamPosition {
     pub oldest: u64,
 }
 
-/// Lanes: the counts of an edge's requests under way to a home. Logs are indexes into the settings.
+/// Classes: the counts of an edge's requests under way to a home. Logs are indexes into the
+/// settings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hand)]
-pub enum Lane {
+pub enum RequestClass {
     /// The home deals with it from memory, at once.
     Memory,
     /// Requests that may have to wait for this log on disk.

@@ -124,7 +124,7 @@ pub(crate) struct Encoded {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Then {
     /// Nothing more.
-    GoOn,
+    Continue,
     /// The next flush visits the connection.
     MarkDirty,
     /// It closes when everything has been written.
@@ -136,11 +136,11 @@ pub(crate) enum Then {
 impl Encoded {
     /// An answer, or nothing at all.
     pub const ANSWER: Encoded =
-        Encoded { settles: Settles::Nothing, has_cursor: false, then: Then::GoOn };
+        Encoded { settles: Settles::Nothing, has_cursor: false, then: Then::Continue };
 
     /// A frame that settles something and brings the session's cursor, if it has one.
     pub fn mark(settles: Settles) -> Encoded {
-        Encoded { settles, has_cursor: true, then: Then::GoOn }
+        Encoded { settles, has_cursor: true, then: Then::Continue }
     }
 
     /// The frame with this follow-up.
@@ -151,17 +151,17 @@ impl Encoded {
 
 /// The client's terms of a subscription to a plain topic.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish {
+pub(crate) struct SubscribeTerms {
     pub start: Start,
     pub fail_on_gap: bool,
     /// Without one the rule's holds.
     pub policy: Option<LagPolicy>,
 }
 
-impl Wish {
+impl SubscribeTerms {
     /// To begin at `start`; a gap is announced, the rule says what becomes of it when it lags.
-    pub fn from(start: Start) -> Wish {
-        Wish { start, fail_on_gap: false, policy: None }
+    pub fn from(start: Start) -> SubscribeTerms {
+        SubscribeTerms { start, fail_on_gap: false, policy: None }
     }
 }
 

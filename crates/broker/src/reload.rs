@@ -76,8 +76,8 @@ impl Settings {
                 are_loopback: self.addresses.are_loopback,
                 ..wanted.addresses
             },
-            // Whether anybody is asked who they are is decided at a start: there is a judge, or
-            // there is none.
+            // Whether anybody is asked who they are is decided at a start: there is an
+            // authenticator, or there is none.
             entitlement: self.entitlement.as_ref().map(|running| {
                 let wanted = wanted.entitlement.unwrap_or_else(|| running.clone());
                 EntitlementSettings {

@@ -21,10 +21,10 @@ use entitlement::claims::TokenRules;
 use entitlement::jwks::{JWKS_BYTES_MAX, Jwks};
 use entitlement::keys::{KeyError, TokenKey};
 use entitlement::notices::{Notice, Notices};
-use entitlement::refresh::{self, FetchGuard, KeySource, Wish};
+use entitlement::refresh::{self, FetchGuard, KeyRequests, KeySource};
 use entitlement::revocation_file;
 use entitlement::revocations::Revocations;
-use entitlement::{JudgeSettings, TokenJudge};
+use entitlement::{AuthenticatorSettings, TokenAuthenticator};
 use fetch::Url;
 use std::fs::File;
 use std::io::Read;
@@ -39,7 +39,7 @@ const KEY_FILE_BYTES_MAX: u64 = 64 << 10;
 /// An authenticator with its resources.
 pub struct Entitled {
     /// The authenticator; shared with the node.
-    pub judge: Arc<TokenJudge>,
+    pub authenticator: Arc<TokenAuthenticator>,
     /// Directory of the revocations, if any.
     pub data_dir: Option<PathBuf>,
     /// Notices of the authenticator; the thread that writes the log takes them.
@@ -79,7 +79,7 @@ pub fn prepare(configuration: &Configuration) -> Result<Option<Entitled>, crate:
     if !takes_tokens(configuration) && configuration.api_keys.is_empty() {
         return Ok(None);
     }
-    let settings = judge_settings(configuration)?;
+    let settings = authenticator_settings(configuration)?;
     let data_dir = data_dir(configuration);
     let revocations = match &data_dir {
         Some(directory) => revocation_file::read(directory).with_context(|| {
@@ -92,26 +92,33 @@ pub fn prepare(configuration: &Configuration) -> Result<Option<Entitled>, crate:
         None => Revocations::default(),
     };
     let source = key_source(configuration)?;
-    let wish = source.as_ref().map(|_| Arc::new(Wish::default()));
+    let request = source.as_ref().map(|_| Arc::new(KeyRequests::default()));
     let (notices, read) = Notices::new();
     let Entitlement { verified_max, .. } = configuration.read();
-    let judge =
-        Arc::new(TokenJudge::new(settings, revocations, verified_max, wish.clone(), notices));
-    let fetching = match (source, wish) {
-        (Some(source), Some(wish)) => {
-            let guard = refresh::spawn(&judge, wish, source);
+    let authenticator = Arc::new(TokenAuthenticator::new(
+        settings,
+        revocations,
+        verified_max,
+        request.clone(),
+        notices,
+    ));
+    let fetching = match (source, request) {
+        (Some(source), Some(request)) => {
+            let guard = refresh::spawn(&authenticator, request, source);
             Some(guard.context("cannot start the thread that fetches keys")?)
         }
         _ => None,
     };
-    Ok(Some(Entitled { judge, data_dir, notices: Some(read), _fetching: fetching }))
+    Ok(Some(Entitled { authenticator, data_dir, notices: Some(read), _fetching: fetching }))
 }
 
 /// Keys, rules and API keys, with their files read.
 ///
 /// # Errors
 /// All faults.
-pub fn judge_settings(configuration: &Configuration) -> Result<JudgeSettings, Faults> {
+pub fn authenticator_settings(
+    configuration: &Configuration,
+) -> Result<AuthenticatorSettings, Faults> {
     let mut faults = Vec::new();
     let mut token_keys = Vec::new();
     let section: Entitlement = configuration.read();
@@ -138,7 +145,7 @@ pub fn judge_settings(configuration: &Configuration) -> Result<JudgeSettings, Fa
         return Err(Faults(faults));
     }
     let lifetime_max_s = section.token_lifetime_max.as_secs();
-    Ok(JudgeSettings {
+    Ok(AuthenticatorSettings {
         rules: TokenRules {
             issuers: wanted(section.issuers),
             audiences: wanted(section.audiences),

@@ -5,7 +5,7 @@
 //! that no field can imitate another line.
 
 use crate::logging::{Level, Log, Target};
-use broker::journal::{Client, Deed, Entry, Event};
+use broker::journal::{Client, Entry, Event, Operation};
 use broker::mail::Code as ErrorCode;
 use node::journal::JournalReceiver;
 use std::io;
@@ -68,8 +68,8 @@ fn write(entry: &Entry, plain_count: usize, log: Log) {
             };
             put(Target::Access, level, "A request was answered.", &fields);
         }
-        Event::Decided { client, deed, topic, refusal } => {
-            let fields = Fields::of_decision(client, plain_count, *deed, topic, *refusal);
+        Event::Decided { client, operation, topic, refusal } => {
+            let fields = Fields::of_decision(client, plain_count, *operation, topic, *refusal);
             match refusal {
                 None => {
                     put(Target::Audit, Level::Info, "An action of a client was permitted.", &fields)
@@ -128,14 +128,14 @@ impl Fields {
     fn of_decision(
         client: &Client,
         plain_count: usize,
-        deed: Deed,
+        operation: Operation,
         topic: &str,
         refusal: Option<ErrorCode>,
     ) -> Fields {
         let result = if refusal.is_none() { "granted" } else { "denied" };
         let mut fields = Fields::of(client, plain_count)
             .and("result", result.into())
-            .and("action", deed.word().into());
+            .and("action", operation.word().into());
         if !topic.is_empty() {
             fields = fields.and("topic", topic.into());
         }
@@ -220,7 +220,7 @@ mod tests {
     fn decisions() {
         let denied = line(Event::Decided {
             client: client(),
-            deed: Deed::Act(Action::Publish),
+            operation: Operation::Act(Action::Publish),
             topic: "a/b".into(),
             refusal: Some(ErrorCode::Forbidden),
         });
@@ -236,7 +236,7 @@ mod tests {
         }
         let granted = line(Event::Decided {
             client: client(),
-            deed: Deed::Authenticate,
+            operation: Operation::Authenticate,
             topic: "".into(),
             refusal: None,
         });

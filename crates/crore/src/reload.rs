@@ -111,16 +111,16 @@ impl Reloader {
             return Err(stopped());
         };
         // Key files are read again even if the configuration is the same.
-        let judged = match &self.revoking {
-            Some(_) => Some(entitled::judge_settings(wanted)?),
+        let authenticated = match &self.revoking {
+            Some(_) => Some(entitled::authenticator_settings(wanted)?),
             None => None,
         };
         // The last step that can fail.
         if let Some(server) = &self.tls {
             tls_files::reload(in_force, server, &self.log)?;
         }
-        if let (Some(revoking), Some(judged)) = (&self.revoking, judged) {
-            revoking.judge.replace(judged);
+        if let (Some(revoking), Some(authenticated)) = (&self.revoking, authenticated) {
+            revoking.authenticator.replace(authenticated);
             node.revocations_changed();
         }
         let waiting = node.reload(self.settings(wanted, &node.settings()));
@@ -198,7 +198,7 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    /// A node that has started without a key has no judge until its next start.
+    /// A node that has started without a key has no authenticator until its next start.
     #[test]
     fn the_first_api_key_waits_for_a_restart() {
         let mut in_force = Configuration::default();

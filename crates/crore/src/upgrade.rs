@@ -12,7 +12,7 @@ use crate::service_manager;
 use crate::sockets::Sockets;
 use anyhow::{Context, anyhow};
 use broker::settings::TicketKey;
-use entitlement::TokenJudge;
+use entitlement::TokenAuthenticator;
 use net::system::{Passage, inherited_input};
 use node::Node;
 use node::upgrade::{Giving, INHERIT, Inheritance};
@@ -35,7 +35,7 @@ pub struct Upgrader {
     /// Sockets of the service manager: the new process recognises them by their addresses.
     pub sockets: Sockets,
     /// The authenticator, if any; its state goes to the new process.
-    pub judge: Option<Arc<TokenJudge>>,
+    pub authenticator: Option<Arc<TokenAuthenticator>>,
     /// The drain: a node that stops is not handed over.
     pub draining: Arc<Draining>,
     /// The log.
@@ -139,8 +139,13 @@ impl Upgrader {
             return Err("the node is stopping".into());
         };
         // The new process would not receive the request.
-        let held = self.judge.as_ref().map(|judge| judge.hold_revocations());
-        let known = || self.judge.as_ref().map_or(Vec::new(), |judge| judge.hand_over());
+        let held =
+            self.authenticator.as_ref().map(|authenticator| authenticator.hold_revocations());
+        let known = || {
+            self.authenticator
+                .as_ref()
+                .map_or(Vec::new(), |authenticator| authenticator.hand_over())
+        };
         let text = |error: std::io::Error| error.to_string();
         let (ours, theirs) = Passage::pair().map_err(text)?;
         let input = inherited_input().map_err(text)?;

@@ -3,10 +3,10 @@
 //! For live upgrades, not for I/O threads. The state has the revocations, so that those without a
 //! file stay in force, and the presented API keys, so that their clients keep their sessions. It
 //! does not have fetched keys: the next process fetches them as at a start. Invariant: from
-//! [`TokenJudge::hold_revocations`] on, no revocation is added that the next authenticator would
-//! miss.
+//! [`TokenAuthenticator::hold_revocations`] on, no revocation is added that the next authenticator
+//! would miss.
 
-use crate::judge::TokenJudge;
+use crate::authenticator::TokenAuthenticator;
 use crate::revocation_file;
 use broker::entitlement::Digest;
 use std::fmt;
@@ -31,7 +31,7 @@ impl fmt::Debug for RevocationsHeld<'_> {
     }
 }
 
-impl TokenJudge {
+impl TokenAuthenticator {
     /// Blocks changes of revocations for now.
     pub fn hold_revocations(&self) -> RevocationsHeld<'_> {
         RevocationsHeld { _changing: self.changing.lock().unwrap_or_else(PoisonError::into_inner) }

@@ -13,12 +13,12 @@
 
 pub mod algorithm;
 pub mod api_keys;
+pub mod authenticator;
 mod cache;
 pub mod claims;
 mod counters;
 mod handing;
 pub mod issue;
-pub mod judge;
 pub mod jwks;
 pub mod keys;
 pub mod notices;
@@ -30,5 +30,5 @@ pub mod revoking;
 mod terms;
 pub mod token;
 
+pub use authenticator::{AuthenticatorSettings, TokenAuthenticator};
 pub use counters::Statistics;
-pub use judge::{JudgeSettings, TokenJudge};

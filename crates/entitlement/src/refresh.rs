@@ -5,7 +5,7 @@
 //! IDs; the last fetched set stays in use until a better one arrives; the thread ends with its
 //! authenticator.
 
-use crate::judge::TokenJudge;
+use crate::authenticator::TokenAuthenticator;
 use crate::jwks::{JWKS_BYTES_MAX, Jwks};
 use crate::notices::Notice;
 use fetch::{Request, Url};
@@ -34,7 +34,7 @@ pub struct KeySource {
 
 /// Requests of an authenticator for missing keys.
 #[derive(Debug, Default)]
-pub struct Wish {
+pub struct KeyRequests {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -50,7 +50,7 @@ struct State {
     every_min: Duration,
 }
 
-impl Wish {
+impl KeyRequests {
     /// Requests another fetch. Returns whether it may provide keys; false right after a fetch.
     pub fn ask(&self) -> bool {
         let mut state = self.lock();
@@ -108,22 +108,22 @@ impl Wish {
 /// # Errors
 /// The system refuses a thread.
 pub fn spawn(
-    judge: &Arc<TokenJudge>,
-    wish: Arc<Wish>,
+    authenticator: &Arc<TokenAuthenticator>,
+    requests: Arc<KeyRequests>,
     source: KeySource,
 ) -> io::Result<FetchGuard> {
-    wish.lock().every_min = source.every_min;
-    let guard = FetchGuard(Arc::clone(&wish));
-    let judge = Arc::downgrade(judge);
+    requests.lock().every_min = source.every_min;
+    let guard = FetchGuard(Arc::clone(&requests));
+    let authenticator = Arc::downgrade(authenticator);
     std::thread::Builder::new()
         .name("crore-keys".into())
-        .spawn(move || run(&judge, &wish, &source))?;
+        .spawn(move || run(&authenticator, &requests, &source))?;
     Ok(guard)
 }
 
 /// Ends the fetching thread when it is dropped, without waiting for a running fetch.
 #[derive(Debug)]
-pub struct FetchGuard(Arc<Wish>);
+pub struct FetchGuard(Arc<KeyRequests>);
 
 impl Drop for FetchGuard {
     fn drop(&mut self) {
@@ -131,33 +131,33 @@ impl Drop for FetchGuard {
     }
 }
 
-fn run(judge: &Weak<TokenJudge>, wish: &Wish, source: &KeySource) {
+fn run(authenticator: &Weak<TokenAuthenticator>, requests: &KeyRequests, source: &KeySource) {
     let mut reported = None;
     loop {
-        wish.begin();
+        requests.begin();
         let fetched = fetch(source);
-        let Some(judge) = judge.upgrade() else { return };
-        judge.counters.fetches.fetch_add(1, Relaxed);
+        let Some(authenticator) = authenticator.upgrade() else { return };
+        authenticator.counters.fetches.fetch_add(1, Relaxed);
         let has_succeeded = fetched.is_ok();
         match fetched {
             Ok(jwks) => {
                 let (count, skipped_count) = (jwks.keys.len(), jwks.skipped_count);
-                let is_new = judge.replace_fetched(jwks.keys);
+                let is_new = authenticator.replace_fetched(jwks.keys);
                 if is_new || reported.take().is_some() {
-                    judge.tell(Notice::KeysChanged { count, skipped_count });
+                    authenticator.tell(Notice::KeysChanged { count, skipped_count });
                 }
             }
             Err(problem) => {
-                judge.counters.fetches_failed.fetch_add(1, Relaxed);
+                authenticator.counters.fetches_failed.fetch_add(1, Relaxed);
                 // A repeated error is reported once.
                 if reported.as_ref() != Some(&problem) {
-                    judge.tell(Notice::FetchFailed(problem.clone()));
+                    authenticator.tell(Notice::FetchFailed(problem.clone()));
                     reported = Some(problem);
                 }
             }
         }
-        drop(judge);
-        if !wish.wait(source, has_succeeded) {
+        drop(authenticator);
+        if !requests.wait(source, has_succeeded) {
             return;
         }
     }

@@ -3,8 +3,8 @@
 //! For the operators' port, not for I/O threads. Invariant: a change answered with success is in
 //! the file, if there is one; if the file cannot be written, nothing has changed.
 
+use crate::authenticator::TokenAuthenticator;
 use crate::claims::TOKEN_ID_BYTES_MAX;
-use crate::judge::TokenJudge;
 use crate::revocation_file;
 use crate::revocations::{REVOCATIONS_MAX, Revocation, Revocations, RevocationsFull, Revoked};
 use broker::entitlement::{ISSUER_BYTES_MAX, KEY_ID_BYTES_MAX, NEVER, SUBJECT_BYTES_MAX};
@@ -63,7 +63,7 @@ impl From<RevocationsFull> for RevokeError {
     }
 }
 
-impl TokenJudge {
+impl TokenAuthenticator {
     /// Revokes tokens, and stores that in the data directory if there is one. The caller tells the
     /// node that revocations have changed.
     ///

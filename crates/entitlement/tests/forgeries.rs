@@ -6,14 +6,15 @@ use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use broker::entitlement::CREDENTIAL_BYTES_MAX;
-use entitlement::JudgeSettings;
+use entitlement::AuthenticatorSettings;
 use entitlement::algorithm::Algorithm;
 use entitlement::claims::TokenRules;
 use entitlement::keys::{KeyError, TokenKey};
 use entitlement::refusal::Refusal;
 use serde_json::{Value, json};
 use support::{
-    NOW_S, Pair, SECRET, claims, hmac as hmac_signer, hmac_key, judge, judge_of, refusal, token_of,
+    NOW_S, Pair, SECRET, authenticator, authenticator_of, claims, hmac as hmac_signer, hmac_key,
+    refusal, token_of,
 };
 
 fn hs256(secret: &[u8]) -> impl Fn(&[u8]) -> Vec<u8> {
@@ -35,18 +36,18 @@ fn every_algorithm_verifies_its_own_signatures() {
                 (pair.token(None), pair.key(None))
             }
         };
-        let judge = judge(vec![key]);
-        assert_eq!(refusal(&judge, &token), None, "{algorithm}");
+        let authenticator = authenticator(vec![key]);
+        assert_eq!(refusal(&authenticator, &token), None, "{algorithm}");
         // A token with any changed bit is invalid.
         let bytes = token.as_bytes();
         for at in (0..bytes.len()).step_by(7) {
             let mut forged = bytes.to_vec();
             forged[at] = if forged[at] == b'A' { b'B' } else { b'A' };
             let forged = String::from_utf8(forged).unwrap();
-            assert!(refusal(&judge, &forged).is_some(), "{algorithm} {at}");
+            assert!(refusal(&authenticator, &forged).is_some(), "{algorithm} {at}");
         }
         for end in [0, 1, bytes.len() / 2, bytes.len() - 4, bytes.len() - 1] {
-            assert!(refusal(&judge, &token[..end]).is_some(), "{algorithm} {end}");
+            assert!(refusal(&authenticator, &token[..end]).is_some(), "{algorithm} {end}");
         }
     }
 }
@@ -55,7 +56,7 @@ fn every_algorithm_verifies_its_own_signatures() {
 fn a_public_key_is_not_used_as_a_secret() {
     for algorithm in [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA] {
         let pair = Pair::new(algorithm);
-        let judge = judge(vec![pair.key(Some("k"))]);
+        let authenticator = authenticator(vec![pair.key(Some("k"))]);
         let pem = &pair.pem.public;
         let body: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
         let der = STANDARD.decode(&body).unwrap();
@@ -73,7 +74,7 @@ fn a_public_key_is_not_used_as_a_secret() {
                 r#"{"alg":"HS256","kid":"k","typ":"JWT"}"#,
             ] {
                 let forged = token_of(header, &claims().to_string(), hs256(secret));
-                assert_eq!(refusal(&judge, &forged), Some(Refusal::NoKey), "{algorithm}");
+                assert_eq!(refusal(&authenticator, &forged), Some(Refusal::NoKey), "{algorithm}");
             }
         }
     }
@@ -87,33 +88,34 @@ fn the_key_determines_the_algorithm() {
         entitlement::issue::SigningKey::of_pem(Some(Algorithm::RS512), pair.pem.private.as_bytes())
             .unwrap();
     let token = other.token(None, &claims()).unwrap();
-    assert_eq!(refusal(&judge(vec![pair.key(None)]), &token), Some(Refusal::NoKey));
+    assert_eq!(refusal(&authenticator(vec![pair.key(None)]), &token), Some(Refusal::NoKey));
     let stronger = entitlement::issue::SigningKey::of_secret(Algorithm::HS512, &[7; 64]).unwrap();
     let token = stronger.token(None, &claims()).unwrap();
     let weaker = TokenKey::of_secret(None, Algorithm::HS256, &[7; 64]).unwrap();
-    assert_eq!(refusal(&judge(vec![weaker]), &token), Some(Refusal::NoKey));
+    assert_eq!(refusal(&authenticator(vec![weaker]), &token), Some(Refusal::NoKey));
 }
 
 #[test]
 fn the_algorithm_none_is_refused() {
-    let judge = judge(vec![hmac_key(), Pair::new(Algorithm::ES256).key(None)]);
+    let authenticator = authenticator(vec![hmac_key(), Pair::new(Algorithm::ES256).key(None)]);
     for name in ["none", "None", "NONE", "nOnE", "", "null", "HS256 ", "\\u006eone"] {
         let header = format!(r#"{{"alg":"{name}","typ":"JWT"}}"#);
         let signed = token_of(&header, &claims().to_string(), hs256(SECRET));
-        assert_eq!(refusal(&judge, &signed), Some(Refusal::Algorithm), "{name}");
+        assert_eq!(refusal(&authenticator, &signed), Some(Refusal::Algorithm), "{name}");
         let empty = token_of(&header, &claims().to_string(), |_| Vec::new());
-        assert!(refusal(&judge, &empty).is_some(), "{name}");
+        assert!(refusal(&authenticator, &empty).is_some(), "{name}");
     }
     // A token without a signature, under a valid name.
     let token = hmac_signer().token(None, &claims()).unwrap();
     let (message, _) = token.rsplit_once('.').unwrap();
-    assert!(refusal(&judge, &format!("{message}.")).is_some());
-    assert!(refusal(&judge, message).is_some());
+    assert!(refusal(&authenticator, &format!("{message}.")).is_some());
+    assert!(refusal(&authenticator, message).is_some());
 }
 
 #[test]
 fn key_ids_are_only_compared() {
-    let judge = judge(vec![TokenKey::of_secret(Some("good"), Algorithm::HS256, SECRET).unwrap()]);
+    let authenticator =
+        authenticator(vec![TokenKey::of_secret(Some("good"), Algorithm::HS256, SECRET).unwrap()]);
     let huge = "k".repeat(4_000);
     for name in [
         "../../../../dev/null",
@@ -131,22 +133,22 @@ fn key_ids_are_only_compared() {
         for secret in [&b""[..], b"AAAA", SECRET] {
             let header = format!(r#"{{"alg":"HS256","kid":"{name}"}}"#);
             let forged = token_of(&header, &claims().to_string(), hs256(secret));
-            assert_eq!(refusal(&judge, &forged), Some(Refusal::NoKey), "{name}");
+            assert_eq!(refusal(&authenticator, &forged), Some(Refusal::NoKey), "{name}");
         }
     }
     let header = r#"{"alg":"HS256","kid":"good"}"#;
     let good = token_of(header, &claims().to_string(), hs256(SECRET));
-    assert_eq!(refusal(&judge, &good), None);
+    assert_eq!(refusal(&authenticator, &good), None);
     // A token without a key ID is tried with all matching keys.
     let nameless = token_of(r#"{"alg":"HS256"}"#, &claims().to_string(), hs256(SECRET));
-    assert_eq!(refusal(&judge, &nameless), None);
+    assert_eq!(refusal(&authenticator, &nameless), None);
 }
 
 #[test]
 fn keys_in_the_token_are_ignored() {
     let own = Pair::new(Algorithm::ES256);
     let evil = Pair::new(Algorithm::ES256);
-    let judge = judge(vec![own.key(Some("k"))]);
+    let authenticator = authenticator(vec![own.key(Some("k"))]);
     for header in [
         json!({"alg": "ES256", "kid": "k", "jwk": {"kty": "EC", "crv": "P-256"}}),
         json!({"alg": "ES256", "jku": "https://evil.example/jwks.json"}),
@@ -155,45 +157,45 @@ fn keys_in_the_token_are_ignored() {
     ] {
         let sign = |message: &[u8]| evil.signing.sign(message).unwrap();
         let forged = token_of(&header.to_string(), &claims().to_string(), sign);
-        assert_eq!(refusal(&judge, &forged), Some(Refusal::Signature));
+        assert_eq!(refusal(&authenticator, &forged), Some(Refusal::Signature));
     }
     // An ECDSA signature of zeros was valid for every message in Java, for lack of a check.
     let header = r#"{"alg":"ES256","kid":"k"}"#;
     let zeros = token_of(header, &claims().to_string(), |_| vec![0; 64]);
-    assert_eq!(refusal(&judge, &zeros), Some(Refusal::Signature));
+    assert_eq!(refusal(&authenticator, &zeros), Some(Refusal::Signature));
 }
 
 #[test]
 fn mandatory_extensions_are_refused() {
-    let judge = judge(vec![hmac_key()]);
+    let authenticator = authenticator(vec![hmac_key()]);
     for header in
         [r#"{"alg":"HS256","crit":["exp"]}"#, r#"{"alg":"HS256","b64":false,"crit":["b64"]}"#]
     {
         let token = token_of(header, &claims().to_string(), hs256(SECRET));
-        assert_eq!(refusal(&judge, &token), Some(Refusal::Critical));
+        assert_eq!(refusal(&authenticator, &token), Some(Refusal::Critical));
     }
 }
 
 #[test]
 fn repeated_members_are_refused() {
-    let judge = judge(vec![hmac_key()]);
+    let authenticator = authenticator(vec![hmac_key()]);
     let sign = hs256(SECRET);
     let header = r#"{"alg":"none","alg":"HS256"}"#;
     let token = token_of(header, &claims().to_string(), &sign);
-    assert_eq!(refusal(&judge, &token), Some(Refusal::Malformed("header")));
+    assert_eq!(refusal(&authenticator, &token), Some(Refusal::Malformed("header")));
     for twice in [
         r#"{"sub":"anna","sub":"root"}"#,
         r#"{"exp":1,"exp":9999999999}"#,
         r#"{"permissions":{"sub":["a"],"subscribe":["b"]}}"#,
     ] {
         let token = token_of(r#"{"alg":"HS256"}"#, twice, &sign);
-        assert!(matches!(refusal(&judge, &token), Some(Refusal::Claims(_))), "{twice}");
+        assert!(matches!(refusal(&authenticator, &token), Some(Refusal::Claims(_))), "{twice}");
     }
 }
 
 #[test]
 fn time_issuer_and_audience_are_checked() {
-    let judge = judge_of(JudgeSettings {
+    let authenticator = authenticator_of(AuthenticatorSettings {
         rules: TokenRules {
             issuers: vec!["https://id.example".into()],
             audiences: vec!["crore".into()],
@@ -201,7 +203,7 @@ fn time_issuer_and_audience_are_checked() {
             ..TokenRules::default()
         },
         token_keys: vec![hmac_key()],
-        ..JudgeSettings::default()
+        ..AuthenticatorSettings::default()
     });
     let check = |changes: &[(&str, Value)], expected: Option<Refusal>| {
         let mut claims = claims();
@@ -211,7 +213,7 @@ fn time_issuer_and_audience_are_checked() {
             claims[*name] = value.clone();
         }
         let token = hmac_signer().token(None, &claims).unwrap();
-        assert_eq!(refusal(&judge, &token), expected, "{changes:?}");
+        assert_eq!(refusal(&authenticator, &token), expected, "{changes:?}");
     };
     check(&[], None);
     check(&[("exp", json!(NOW_S - 4))], None);
@@ -228,16 +230,16 @@ fn time_issuer_and_audience_are_checked() {
 
 #[test]
 fn huge_tokens_are_refused_before_decoding() {
-    let judge = judge(vec![hmac_key()]);
+    let authenticator = authenticator(vec![hmac_key()]);
     let mut claims = claims();
     claims["filler"] = "x".repeat(CREDENTIAL_BYTES_MAX).into();
     let token = hmac_signer().token(None, &claims).unwrap();
-    assert_eq!(refusal(&judge, &token), Some(Refusal::TooLong));
+    assert_eq!(refusal(&authenticator, &token), Some(Refusal::TooLong));
     let deep = format!("{}1{}", "[".repeat(2_000), "]".repeat(2_000));
     // Deep nesting costs no stack in ignored members, and is refused elsewhere.
     let of = |name: &str| {
         let claims = format!(r#"{{"{name}":{deep}}}"#);
-        refusal(&judge, &token_of(r#"{"alg":"HS256"}"#, &claims, hs256(SECRET)))
+        refusal(&authenticator, &token_of(r#"{"alg":"HS256"}"#, &claims, hs256(SECRET)))
     };
     assert_eq!(of("x"), None);
     assert!(matches!(of("aud"), Some(Refusal::Claims(_))));
@@ -245,9 +247,9 @@ fn huge_tokens_are_refused_before_decoding() {
 
 #[test]
 fn padding_and_other_alphabets_are_refused() {
-    let judge = judge(vec![hmac_key()]);
+    let authenticator = authenticator(vec![hmac_key()]);
     let token = hmac_signer().token(None, &claims()).unwrap();
-    assert_eq!(refusal(&judge, &token), None);
+    assert_eq!(refusal(&authenticator, &token), None);
     for bad in [
         format!("{token}="),
         format!("{token}=="),
@@ -258,7 +260,7 @@ fn padding_and_other_alphabets_are_refused() {
         token.replace('.', ","),
         format!("Bearer {token}"),
     ] {
-        assert!(refusal(&judge, &bad).is_some(), "{bad}");
+        assert!(refusal(&authenticator, &bad).is_some(), "{bad}");
     }
     // The last character of a signature of 32 bytes has two unused bits; a change of them gives
     // another token.
@@ -266,7 +268,7 @@ fn padding_and_other_alphabets_are_refused() {
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for other in alphabet.iter().filter(|other| **other != last) {
         let forged = format!("{}{}", &token[..token.len() - 1], char::from(*other));
-        assert!(refusal(&judge, &forged).is_some());
+        assert!(refusal(&authenticator, &forged).is_some());
     }
 }
 
@@ -307,8 +309,8 @@ fn this_crate_and_the_library_accept_the_same_tokens() {
         let key = jsonwebtoken::EncodingKey::from_secret(SECRET);
         jsonwebtoken::encode(&jsonwebtoken::Header::default(), claims, &key).unwrap()
     };
-    let judge = judge(vec![hmac_key()]);
-    assert_eq!(refusal(&judge, &library(&claims())), None);
+    let authenticator = authenticator(vec![hmac_key()]);
+    assert_eq!(refusal(&authenticator, &library(&claims())), None);
     // The library accepts this crate's tokens, too.
     let token = hmac_signer().token(Some("k"), &claims()).unwrap();
     let key = jsonwebtoken::DecodingKey::from_secret(SECRET);

@@ -7,9 +7,9 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use entitlement::algorithm::Algorithm;
 use entitlement::notices::{Notice, Notices};
-use entitlement::refresh::{FetchGuard, KeySource, Wish, spawn};
+use entitlement::refresh::{FetchGuard, KeyRequests, KeySource, spawn};
 use entitlement::revocations::Revocations;
-use entitlement::{JudgeSettings, TokenJudge};
+use entitlement::{AuthenticatorSettings, TokenAuthenticator};
 use fetch::Url;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -20,7 +20,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::{Pair, judged};
+use support::{Pair, authenticated};
 use wire::native::ErrorCode;
 
 /// Longer than any wait in these tests.
@@ -90,22 +90,22 @@ fn jwks(pairs: &[(&str, &Pair)]) -> String {
 }
 
 struct Node {
-    judge: Arc<TokenJudge>,
+    authenticator: Arc<TokenAuthenticator>,
     notices: Receiver<Notice>,
     _guard: FetchGuard,
 }
 
 fn node(issuer: &Issuer, every_min: Duration) -> Node {
     let (notices, read) = Notices::new();
-    let wish = Arc::new(Wish::default());
-    let judge = TokenJudge::new(
-        JudgeSettings::default(),
+    let requests = Arc::new(KeyRequests::default());
+    let authenticator = TokenAuthenticator::new(
+        AuthenticatorSettings::default(),
         Revocations::default(),
         1_000,
-        Some(Arc::clone(&wish)),
+        Some(Arc::clone(&requests)),
         notices,
     );
-    let judge = Arc::new(judge);
+    let authenticator = Arc::new(authenticator);
     let tls = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -117,8 +117,8 @@ fn node(issuer: &Issuer, every_min: Duration) -> Node {
         every: Duration::from_secs(3_600),
         every_min,
     };
-    let guard = spawn(&judge, wish, source).unwrap();
-    Node { judge, notices: read, _guard: guard }
+    let guard = spawn(&authenticator, requests, source).unwrap();
+    Node { authenticator, notices: read, _guard: guard }
 }
 
 impl Node {
@@ -146,7 +146,7 @@ impl Node {
     }
 
     fn code(&self, token: &str) -> Option<ErrorCode> {
-        judged(&self.judge, token).result.err()
+        authenticated(&self.authenticator, token).result.err()
     }
 }
 
@@ -198,7 +198,7 @@ fn old_keys_stay_while_fetches_fail() {
     // The node continues to ask until the issuer is available again.
     issuer.answer_with(ok(&jwks(&[("k", &pair)])));
     assert!(matches!(node.notice(), Notice::KeysChanged { .. }));
-    let statistics = node.judge.statistics();
+    let statistics = node.authenticator.statistics();
     assert!(statistics.fetches_failed >= 5 && statistics.fetches > statistics.fetches_failed);
 }
 
@@ -217,7 +217,7 @@ fn clients_cannot_increase_the_frequency_of_fetches() {
         let token = pair.token(Some(&number.to_string()));
         assert_eq!(node.code(&token), Some(ErrorCode::Unauthorized));
     }
-    assert_eq!(node.judge.statistics().fetches, 1);
+    assert_eq!(node.authenticator.statistics().fetches, 1);
     assert!(issuer.asked.try_recv().is_err());
 }
 

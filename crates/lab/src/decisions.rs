@@ -3,13 +3,13 @@
 //!
 //! Each figure is the least of five rounds: a disturbance can only add.
 
-use broker::entitlement::{CredentialKind, Digest, Judge};
+use broker::entitlement::{Authenticator, CredentialKind, Digest};
 use entitlement::algorithm::{Algorithm, Family};
 use entitlement::issue::{SigningKey, new_pair, new_secret};
 use entitlement::keys::TokenKey;
 use entitlement::notices::Notices;
 use entitlement::revocations::Revocations;
-use entitlement::{JudgeSettings, TokenJudge};
+use entitlement::{AuthenticatorSettings, TokenAuthenticator};
 use serde_json::json;
 use std::time::Instant;
 
@@ -23,8 +23,8 @@ pub fn run() {
     for algorithm in Algorithm::ALL {
         let (signing, key) = keys(algorithm);
         let tokens: Vec<String> = (0..TOKENS).map(|number| token(&signing, number)).collect();
-        let known = least_ns(&judge(key.clone(), 10 * TOKENS), &tokens, true);
-        let computed = least_ns(&judge(key, 0), &tokens, false);
+        let known = least_ns(&authenticator(key.clone(), 10 * TOKENS), &tokens, true);
+        let computed = least_ns(&authenticator(key, 0), &tokens, false);
         println!(
             "{:<11} {known:>8}   {computed:>11}   {:>5.1}",
             algorithm.name(),
@@ -56,19 +56,21 @@ fn token(signing: &SigningKey, number: usize) -> String {
     signing.token(Some("2026-01"), &claims).expect("randomness")
 }
 
-fn judge(key: TokenKey, verified_max: usize) -> TokenJudge {
+fn authenticator(key: TokenKey, verified_max: usize) -> TokenAuthenticator {
     let (notices, _) = Notices::new();
-    let settings = JudgeSettings { token_keys: vec![key], ..JudgeSettings::default() };
-    TokenJudge::new(settings, Revocations::default(), verified_max, None, notices)
+    let settings =
+        AuthenticatorSettings { token_keys: vec![key], ..AuthenticatorSettings::default() };
+    TokenAuthenticator::new(settings, Revocations::default(), verified_max, None, notices)
 }
 
 /// The minimum time of a decision in nanoseconds, digest included.
-fn least_ns(judge: &TokenJudge, tokens: &[String], warm: bool) -> u128 {
+fn least_ns(authenticator: &TokenAuthenticator, tokens: &[String], warm: bool) -> u128 {
     let all = || {
         for token in tokens {
             let digest = Digest::of(CredentialKind::Token, token.as_bytes());
-            let judged = judge.judge(CredentialKind::Token, token.as_bytes(), digest, NOW_S);
-            assert!(judged.result.is_ok());
+            let authenticated =
+                authenticator.authenticate(CredentialKind::Token, token.as_bytes(), digest, NOW_S);
+            assert!(authenticated.result.is_ok());
         }
     };
     if warm {

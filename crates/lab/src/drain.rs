@@ -65,7 +65,7 @@ struct Member {
 }
 
 /// All clients.
-struct Crowd {
+struct Fleet {
     began: Instant,
     host: String,
     members: Vec<Member>,
@@ -78,8 +78,8 @@ struct Crowd {
     unanswered: u64,
 }
 
-impl Crowd {
-    fn new(options: &Options, address: SocketAddr) -> anyhow::Result<Crowd> {
+impl Fleet {
+    fn new(options: &Options, address: SocketAddr) -> anyhow::Result<Fleet> {
         let settings =
             Settings { tickets: true, handshake_timeout_ms: 60_000, ..Settings::default() };
         let mut members = Vec::with_capacity(options.clients);
@@ -97,7 +97,7 @@ impl Crowd {
                 reason: None,
             });
         }
-        Ok(Crowd {
+        Ok(Fleet {
             began: Instant::now(),
             host: address.to_string(),
             members,
@@ -169,10 +169,10 @@ impl Crowd {
 
 /// The clients, shared by the engine's worker and the experiment.
 #[derive(Clone)]
-struct Shared(Arc<Mutex<Crowd>>);
+struct Shared(Arc<Mutex<Fleet>>);
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Crowd> {
+    fn lock(&self) -> MutexGuard<'_, Fleet> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,7 +180,7 @@ impl Shared {
     fn wait_until(
         &self,
         what: &str,
-        mut is_so: impl FnMut(&mut Crowd) -> bool,
+        mut is_so: impl FnMut(&mut Fleet) -> bool,
     ) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !is_so(&mut self.lock()) {
@@ -193,10 +193,10 @@ impl Shared {
 
 impl Protocol for Shared {
     fn begin(&mut self, place: u32, turn: &mut Turn<'_>) {
-        let (mut crowd, at) = (self.lock(), place as usize);
-        let (host, now_ms) = (crowd.host.clone(), crowd.now_ms());
-        crowd.members[at].session.connected(&host, client::url::TARGET, now_ms);
-        crowd.write(at, turn);
+        let (mut fleet, at) = (self.lock(), place as usize);
+        let (host, now_ms) = (fleet.host.clone(), fleet.now_ms());
+        fleet.members[at].session.connected(&host, client::url::TARGET, now_ms);
+        fleet.write(at, turn);
     }
 
     /// After GO_AWAY a session leaves with its last answer.
@@ -206,11 +206,11 @@ impl Protocol for Shared {
         bytes: &mut [u8],
         turn: &mut Turn<'_>,
     ) -> Result<usize, String> {
-        let (mut crowd, at) = (self.lock(), place as usize);
-        let now_ms = crowd.now_ms();
-        let result = crowd.members[at].session.receive(bytes, now_ms);
-        crowd.process(at);
-        let member = &mut crowd.members[at];
+        let (mut fleet, at) = (self.lock(), place as usize);
+        let now_ms = fleet.now_ms();
+        let result = fleet.members[at].session.receive(bytes, now_ms);
+        fleet.process(at);
+        let member = &mut fleet.members[at];
         if let Err(reason) = result {
             member.reason = Some(reason.clone());
             return Err(reason.to_string());
@@ -223,17 +223,17 @@ impl Protocol for Shared {
             member.session.close(now_ms);
             turn.leave();
         }
-        crowd.write(at, turn);
+        fleet.write(at, turn);
         Ok(bytes.len())
     }
 
     fn lost(&mut self, place: u32, _turn: &mut Turn<'_>) {
-        let (mut crowd, at) = (self.lock(), place as usize);
-        let member = &mut crowd.members[at];
+        let (mut fleet, at) = (self.lock(), place as usize);
+        let member = &mut fleet.members[at];
         member.is_live = false;
         let reason = member.reason.take().unwrap_or(LOST);
         member.session.disconnected(reason, Some(0));
-        crowd.process(at);
+        fleet.process(at);
     }
 
     fn return_ns(&self, place: u32) -> Option<u64> {
@@ -248,9 +248,9 @@ impl Protocol for Shared {
     }
 
     fn tick(&mut self, turn: &mut Turn<'_>) {
-        let mut crowd = self.lock();
-        crowd.publish_ns = Some(turn.now_ns + PUBLISH_EVERY.as_nanos() as u64);
-        crowd.publish(turn);
+        let mut fleet = self.lock();
+        fleet.publish_ns = Some(turn.now_ns + PUBLISH_EVERY.as_nanos() as u64);
+        fleet.publish(turn);
     }
 }
 
@@ -260,11 +260,11 @@ fn connect(options: &Options, address: SocketAddr) -> anyhow::Result<(Shared, Ha
     common.threads = 1;
     common.local_addresses =
         Sources::parse_addresses(&[SOURCES.to_owned()]).map_err(anyhow::Error::msg)?;
-    let crowd = Shared(Arc::new(Mutex::new(Crowd::new(options, address)?)));
+    let fleet = Shared(Arc::new(Mutex::new(Fleet::new(options, address)?)));
     let clients = options.clients as u64;
-    let mut handle = Clients::start(&common, clients, CONNECTING_MAX, crowd.clone())?;
+    let mut handle = Clients::start(&common, clients, CONNECTING_MAX, fleet.clone())?;
     handle.set_clients(clients);
-    Ok((crowd, handle))
+    Ok((fleet, handle))
 }
 
 /// A node with its log in a folder.
@@ -310,14 +310,14 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let folder = Folder::new()?;
     let node = Node { folder: &folder, operators: process::free_address()? };
     let mut process = node.start(process::free_address()?)?;
-    let (crowd, _handle) = connect(options, process.address)?;
+    let (fleet, _handle) = connect(options, process.address)?;
     let clients = options.clients;
     let begin = Instant::now();
-    crowd.wait_until("all clients connect", |crowd| crowd.live() == clients)?;
+    fleet.wait_until("all clients connect", |fleet| fleet.live() == clients)?;
     println!("{clients} clients are subscribed after {:.1} s", begin.elapsed().as_secs_f64());
-    let is_drained = drain(&crowd, &node, &mut process, options)?;
-    let is_complete = come_back(&crowd, &node, process.address)?;
-    if !is_drained || !is_complete || crowd.lock().unanswered > 0 {
+    let is_drained = drain(&fleet, &node, &mut process, options)?;
+    let is_complete = come_back(&fleet, &node, process.address)?;
+    if !is_drained || !is_complete || fleet.lock().unanswered > 0 {
         bail!("messages or clients were lost");
     }
     Ok(())
@@ -326,28 +326,28 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 /// Publishes for some seconds, and drains the node until it ends. Returns whether every client got
 /// a time to return.
 fn drain(
-    crowd: &Shared,
+    fleet: &Shared,
     node: &Node<'_>,
     process: &mut Process,
     options: &Options,
 ) -> anyhow::Result<bool> {
-    crowd.lock().publish_ns = Some(Clock::Monotonic.now_ns());
+    fleet.lock().publish_ns = Some(Clock::Monotonic.now_ns());
     std::thread::sleep(STEADY);
     let drained = Instant::now();
     node.drain(options.window_s)?;
     let mut status = None;
-    crowd.wait_until("the node ends", |_| {
+    fleet.wait_until("the node ends", |_| {
         status = process.ended();
         status.is_some()
     })?;
-    let mut crowd = crowd.lock();
-    crowd.publish_ns = None;
+    let mut fleet = fleet.lock();
+    fleet.publish_ns = None;
     let ended_s = drained.elapsed().as_secs_f64();
-    let told: Vec<(Instant, u64)> = crowd.members.iter().filter_map(|member| member.told).collect();
+    let told: Vec<(Instant, u64)> = fleet.members.iter().filter_map(|member| member.told).collect();
     let last_told = told.iter().map(|(at, _)| at.duration_since(drained)).max();
     let window_ms = (options.window_s * 1_000) as f64;
     let shares: Vec<f64> = told.iter().map(|(_, after_ms)| *after_ms as f64 / window_ms).collect();
-    let acknowledged: u64 = crowd.acknowledged.iter().map(|(_, count)| count).sum();
+    let acknowledged: u64 = fleet.acknowledged.iter().map(|(_, count)| count).sum();
     println!(
         "GO_AWAY: {} of {}, the last after {:.2} s; the node ended after {ended_s:.2} s, {}",
         told.len(),
@@ -360,25 +360,25 @@ fn drain(
         distance(shares.clone()),
         tenths(&shares)
     );
-    println!("publications: {acknowledged} acknowledged, {} accepted but not", crowd.unanswered);
+    println!("publications: {acknowledged} acknowledged, {} accepted but not", fleet.unanswered);
     Ok(told.len() == options.clients)
 }
 
 /// Starts the node again and waits until every client has all acknowledged messages. Returns
 /// whether all subscriptions are complete.
-fn come_back(crowd: &Shared, node: &Node<'_>, address: SocketAddr) -> anyhow::Result<bool> {
+fn come_back(fleet: &Shared, node: &Node<'_>, address: SocketAddr) -> anyhow::Result<bool> {
     let _process = node.start(address)?;
     let back = Instant::now();
-    let clients = crowd.lock().members.len();
-    crowd.wait_until("all clients return", |crowd| crowd.live() == clients)?;
-    crowd.wait_until("all clients have the acknowledged messages", |crowd| {
-        crowd.members.iter().enumerate().all(|(at, member)| {
+    let clients = fleet.lock().members.len();
+    fleet.wait_until("all clients return", |fleet| fleet.live() == clients)?;
+    fleet.wait_until("all clients have the acknowledged messages", |fleet| {
+        fleet.members.iter().enumerate().all(|(at, member)| {
             let cursor = member.session.cursor(member.subscription);
-            cursor.is_some_and(|cursor| cursor.offset >= crowd.acknowledged[at / crowd.group].0)
+            cursor.is_some_and(|cursor| cursor.offset >= fleet.acknowledged[at / fleet.group].0)
         })
     })?;
-    let crowd = crowd.lock();
-    let incomplete = crowd.members.iter().filter(|member| {
+    let fleet = fleet.lock();
+    let incomplete = fleet.members.iter().filter(|member| {
         let report = member.session.report(member.subscription);
         report.is_none_or(|report| !report.is_complete())
     });

@@ -16,7 +16,7 @@ use crate::reactor::{Clock, Reactor, ReactorParts};
 use crate::restore::Restoration;
 use crate::upgrade::{Adoption, Given, adopt};
 use crate::users::Users;
-use broker::entitlement::Judge;
+use broker::entitlement::Authenticator;
 use broker::home::{Home, segments_max};
 use broker::mail::HomeId;
 use broker::now::Now;
@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     pub connect_rate_max: Option<u32>,
     pub pressure: Arc<SharedPressure>,
     pub hash_seed: (u64, u64),
-    pub judge: Option<Arc<dyn Judge>>,
+    pub authenticator: Option<Arc<dyn Authenticator>>,
     pub journal: Option<JournalSender>,
     pub began: Instant,
 }
@@ -226,7 +226,7 @@ impl Turning {
             memory: Box::new(self.memory.clone()),
             hash_seed: self.shared.hash_seed,
             home: self.home,
-            judge: self.shared.judge.clone(),
+            authenticator: self.shared.authenticator.clone(),
             door,
             users: self.shared.users.clone(),
             pressure: self.shared.pressure.clone(),

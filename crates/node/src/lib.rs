@@ -8,12 +8,12 @@
 pub mod admission;
 mod age_clock;
 mod asker;
+mod authenticating;
 pub mod door;
 mod fail;
 pub mod inspection;
 mod io_thread;
 pub mod journal;
-mod judging;
 mod log_thread;
 pub mod logs;
 pub mod mailbox;

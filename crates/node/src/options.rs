@@ -8,7 +8,7 @@ use crate::journal::JournalSender;
 use crate::log_thread::LogError;
 use crate::proxied::ProxiedOptions;
 use crate::upgrade::Inheritance;
-use broker::entitlement::Judge;
+use broker::entitlement::Authenticator;
 use broker::settings::Settings;
 use net::OpenError;
 use net::kernel::Sockets;
@@ -46,7 +46,7 @@ pub struct NodeOptions<T = Sockets> {
     /// such a log.
     pub data_dir: Option<PathBuf>,
     /// The authenticator; required if the settings have entitlement.
-    pub judge: Option<Arc<dyn Judge>>,
+    pub authenticator: Option<Arc<dyn Authenticator>>,
     /// The destination of events of clients, if the settings enable them.
     pub journal: Option<JournalSender>,
     /// The hand-over of the process that this one replaces; then
@@ -61,7 +61,7 @@ impl<T> fmt::Debug for NodeOptions<T> {
             .debug_struct("NodeOptions")
             .field("listen", &self.listen)
             .field("data_dir", &self.data_dir)
-            .field("has_judge", &self.judge.is_some())
+            .field("has_authenticator", &self.authenticator.is_some())
             .finish_non_exhaustive()
     }
 }

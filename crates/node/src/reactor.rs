@@ -5,9 +5,9 @@
 //! mailbox, so that the simulator runs the same code. Invariants: one `now` per turn; a
 //! turn does a bounded amount of work and continues with the rest in the next; only `poll` waits.
 
+use crate::authenticating::Authenticating;
 use crate::door::Door;
 use crate::journal::JournalSender;
-use crate::judging::Judging;
 use crate::mailbox::{Control, Mailbox, Post};
 use crate::orders::Order;
 use crate::pressure::SharedPressure;
@@ -15,7 +15,7 @@ use crate::timing::Watch;
 use crate::users::Users;
 use broker::disk::DiskLetter;
 use broker::edge::{Edge, Pressure, Written};
-use broker::entitlement::Judge;
+use broker::entitlement::Authenticator;
 use broker::home::{Home, HomeOutputs};
 use broker::mail::{EdgeId, HomeId, ToEdge, ToHome};
 use broker::now::Now;
@@ -82,7 +82,7 @@ pub struct Reactor<N, M, C> {
     pressed: Pressure,
     is_draining: bool,
     memory: Box<dyn Memory>,
-    judging: Judging,
+    authenticating: Authenticating,
     inspecting: inspecting::Inspecting,
     journal: Option<JournalSender>,
     events: Vec<Event>,
@@ -124,7 +124,7 @@ pub struct ReactorParts<N, M, C> {
     /// A home restored from logs on disk; without it, the home begins empty.
     pub home: Option<Home>,
     /// The authenticator, if any.
-    pub judge: Option<Arc<dyn Judge>>,
+    pub authenticator: Option<Arc<dyn Authenticator>>,
     /// The admission table; none without limits.
     pub door: Option<Door>,
     /// Numbers of connections of each user, over all threads.
@@ -147,7 +147,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             memory,
             hash_seed,
             home,
-            judge,
+            authenticator,
             door,
             users,
             pressure,
@@ -171,7 +171,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             pressed: Pressure::None,
             is_draining: false,
             memory,
-            judging: Judging::new(judge),
+            authenticating: Authenticating::new(authenticator),
             inspecting: inspecting::Inspecting::default(),
             journal,
             events: Vec::new(),
@@ -231,7 +231,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         self.events = events;
         self.pace_listeners();
         self.read_ready();
-        self.judging.turn(&mut self.edge, self.now);
+        self.authenticating.turn(&mut self.edge, self.now);
         self.exchange();
         self.pump();
         self.exchange();
@@ -281,7 +281,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             || self.edge.has_more()
             || self.pump_again
             || home_has_more
-            || self.judging.has_more()
+            || self.authenticating.has_more()
         {
             return Some(Duration::ZERO);
         }

@@ -47,7 +47,7 @@ fn start(transport: Memory) -> Node {
         connect_rate_max: None,
         hash_seed: (1, 2),
         data_dir: None,
-        judge: None,
+        authenticator: None,
         journal: None,
         inheritance: None,
     };

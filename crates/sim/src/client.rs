@@ -1,7 +1,7 @@
 //! Common parts of all simulated clients: one connection at a time, with its own pace and its own
 //! faults.
 
-use crate::entitlement::SimJudge;
+use crate::entitlement::SimAuthenticator;
 use crate::network::{LinkId, Network, Received};
 use crate::oracle::{Oracle, Source};
 use crate::plan::Plan;
@@ -37,7 +37,7 @@ pub struct Context<'a> {
     /// Virtual milliseconds.
     pub now_ms: u64,
     /// The authenticator, for revocations.
-    pub judge: &'a SimJudge,
+    pub authenticator: &'a SimAuthenticator,
     /// The wall clock in seconds since 1970.
     pub now_s: u32,
 }

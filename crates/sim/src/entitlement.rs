@@ -7,8 +7,8 @@
 
 use crate::mutation::Mutation;
 use broker::entitlement::{
-    CredentialKind, Decision, Digest, Entitlement, EntitlementLimits, Judge, NEVER, Permissions,
-    Terms,
+    Authenticator, CredentialKind, Decision, Digest, Entitlement, EntitlementLimits, NEVER,
+    Permissions, Terms,
 };
 use broker::topic::Filter;
 use std::collections::BTreeSet;
@@ -80,7 +80,7 @@ impl Token {
 
 /// Stores revocations; outlives nodes.
 #[derive(Debug, Default)]
-pub struct SimJudge {
+pub struct SimAuthenticator {
     revoked: Mutex<BTreeSet<u64>>,
     /// Increases with each revocation.
     version: AtomicU64,
@@ -88,10 +88,10 @@ pub struct SimJudge {
     strikes: AtomicU32,
 }
 
-impl SimJudge {
+impl SimAuthenticator {
     /// Creates an authenticator, optionally with a planted bug.
-    pub fn new(mutation: Option<Mutation>) -> SimJudge {
-        SimJudge { mutation, ..SimJudge::default() }
+    pub fn new(mutation: Option<Mutation>) -> SimAuthenticator {
+        SimAuthenticator { mutation, ..SimAuthenticator::default() }
     }
 
     /// Revokes a token by its number.
@@ -149,8 +149,14 @@ impl SimJudge {
     }
 }
 
-impl Judge for SimJudge {
-    fn judge(&self, _: CredentialKind, credential: &[u8], digest: Digest, now_s: u64) -> Decision {
+impl Authenticator for SimAuthenticator {
+    fn authenticate(
+        &self,
+        _: CredentialKind,
+        credential: &[u8],
+        digest: Digest,
+        now_s: u64,
+    ) -> Decision {
         let token = std::str::from_utf8(credential).ok().and_then(Token::parse);
         let entitlement = token.map(|token| self.entitlement(&token, digest));
         let verdict = match entitlement {

@@ -13,7 +13,7 @@ pub use outcome::{Options, Outcome, Reached};
 
 use crate::client::{Client, Context, Phase};
 use crate::disks::Disks;
-use crate::entitlement::SimJudge;
+use crate::entitlement::SimAuthenticator;
 use crate::faults::{Crash, MailFaults};
 use crate::memory::SimMemory;
 use crate::mesh::{Mesh, SimMailbox};
@@ -62,7 +62,7 @@ struct World {
     network: Rc<RefCell<Network>>,
     mesh: Rc<RefCell<Mesh>>,
     disks: Rc<RefCell<Disks>>,
-    judge: Arc<SimJudge>,
+    authenticator: Arc<SimAuthenticator>,
     /// The version of revocations that each reactor knows.
     revocations: Vec<u64>,
     clock: Rc<Cell<Now>>,
@@ -150,7 +150,7 @@ impl World {
             network,
             mesh,
             disks,
-            judge: Arc::new(SimJudge::new(options.mutation)),
+            authenticator: Arc::new(SimAuthenticator::new(options.mutation)),
             revocations: Vec::new(),
             clock,
             memory_refusals,
@@ -340,7 +340,7 @@ impl World {
             for shard in 0..self.reactors.len() {
                 let has_mail = self.has_mail(shard);
                 if has_mail
-                    || self.revocations[shard] != self.judge.version()
+                    || self.revocations[shard] != self.authenticator.version()
                     || self.turns < self.turns_before + 4
                     || self.network.borrow().has_work(shard)
                 {
@@ -426,7 +426,7 @@ impl World {
         self.hash = fold(self.hash, shard as u64);
         let has_mail = self.has_mail(shard);
         let was_due = self.network.borrow().wake_at_ms(shard).is_some_and(|at| at <= self.now_ms);
-        let version = self.judge.version();
+        let version = self.authenticator.version();
         if std::mem::replace(&mut self.revocations[shard], version) != version {
             self.reactors[shard].revocations_changed();
         }
@@ -476,7 +476,7 @@ impl World {
             plan: &self.plan,
             phase: self.phase,
             now_ms: self.now_ms,
-            judge: &self.judge,
+            authenticator: &self.authenticator,
             now_s: (self.clock.get().unix_ms / 1_000) as u32,
         };
         let next = self.clients[client].step(&mut context);
@@ -584,7 +584,7 @@ impl World {
             strikes: network.saboteur.strikes
                 + mesh.saboteur.strikes
                 + self.disks.borrow().strikes()
-                + self.judge.strikes()
+                + self.authenticator.strikes()
                 + self.saboteur.strikes,
             reached: self.reached,
         }

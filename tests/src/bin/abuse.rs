@@ -1,4 +1,4 @@
-//! The slow tier: crowds of hostile and broken clients against one server that also serves others.
+//! The slow tier: many hostile and broken clients against one server that also serves others.
 //!
 //! Each case starts its own server. The last line is `N passed, N failed`.
 
@@ -11,15 +11,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use end_to_end::curl::{curl, publish};
-use end_to_end::hoarders::{Crowd, HOARDERS_COUNT, Hoarders};
+use end_to_end::hoarders::{HOARDERS_COUNT, HoarderOptions, Hoarders};
 use end_to_end::metrics::Metrics;
 use end_to_end::native::{Frame, Native};
 use end_to_end::raw::{Raw, frame};
 use end_to_end::server::Server;
 use end_to_end::tokens::started;
 
-/// A crowd: large enough to reveal any fault per connection, within the default descriptor limit.
-const CROWD_COUNT: usize = 400;
+/// Connections of a test: enough to reveal any fault per connection, within the default descriptor
+/// limit.
+const CONNECTIONS_COUNT: usize = 400;
 
 /// The maximum growth of a server's memory in any case, in bytes: the log's bound and a margin.
 const GROWTH_BYTES_MAX: u64 = 400 << 20;
@@ -64,12 +65,13 @@ fn unfinished_handshakes() {
     let server = Server::with_configuration("[http]\nhandshake_timeout = \"2s\"\n");
     let before = server.resident_bytes();
     for _ in 0..5 {
-        let mut crowd: Vec<Raw> = (0..CROWD_COUNT).map(|_| Raw::connect(&server.clients)).collect();
-        for raw in &mut crowd {
+        let mut connections: Vec<Raw> =
+            (0..CONNECTIONS_COUNT).map(|_| Raw::connect(&server.clients)).collect();
+        for raw in &mut connections {
             raw.send(b"GET /crore HTTP/1.1\r\nHost: localhost\r\nUpgrade: web");
         }
         check_served(&server);
-        for raw in &mut crowd {
+        for raw in &mut connections {
             assert!(raw.closes_within(Duration::from_secs(10)), "a handshake may stay open");
         }
     }
@@ -81,9 +83,10 @@ fn churn() {
     let before = server.resident_bytes();
     let end = Instant::now() + Duration::from_secs(20);
     while Instant::now() < end {
-        let crowd: Vec<Raw> =
-            (0..CROWD_COUNT / 4).map(|_| Raw::web_socket(&server.clients, "/echo", "")).collect();
-        drop(crowd);
+        let connections: Vec<Raw> = (0..CONNECTIONS_COUNT / 4)
+            .map(|_| Raw::web_socket(&server.clients, "/echo", ""))
+            .collect();
+        drop(connections);
         check_served(&server);
     }
     check_growth(&server, before);
@@ -92,7 +95,7 @@ fn churn() {
 fn standing_readers() {
     let server = Server::start();
     let before = server.resident_bytes();
-    let crowd: Vec<Raw> = (0..CROWD_COUNT)
+    let connections: Vec<Raw> = (0..CONNECTIONS_COUNT)
         .map(|_| {
             let mut raw = Raw::connect(&server.clients);
             raw.send(
@@ -108,7 +111,7 @@ fn standing_readers() {
     }
     check_served(&server);
     check_growth(&server, before);
-    drop(crowd);
+    drop(connections);
 }
 
 fn random_bytes() {
@@ -240,8 +243,8 @@ fn hoarding(has_many_addresses: bool, has_token: bool) {
     let token = issuer.token(flags);
     let of_hoarders = issuer.token("--sub eve --publish a --expires never");
     let before = server.resident_bytes();
-    let crowd = Crowd { has_many_addresses, token: has_token.then_some(of_hoarders) };
-    let hoarders = Hoarders::begin(&server.clients, &crowd);
+    let options = HoarderOptions { has_many_addresses, token: has_token.then_some(of_hoarders) };
+    let hoarders = Hoarders::begin(&server.clients, &options);
     let mut metrics = Metrics::of(&server.operators);
     wait_until_full(&mut metrics, &hoarders);
     let end = Instant::now() + HOARDING;

@@ -9,7 +9,7 @@ use crate::statistics::Sample;
 
 /// The results of all workers.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct WorkerResults {
     /// Latencies of the sampled clients, by the client's number.
     pub(super) samples: Vec<(u64, Sample)>,
     /// The findings of the audit, if there was one.
@@ -20,11 +20,11 @@ pub(super) struct Left {
 
 /// Shared by all workers of a run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Estate(Arc<Mutex<Left>>);
+pub(super) struct SharedResults(Arc<Mutex<WorkerResults>>);
 
-impl Estate {
+impl SharedResults {
     /// Reads or changes the results.
-    pub(super) fn with<T>(&self, act: impl FnOnce(&mut Left) -> T) -> T {
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut WorkerResults) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

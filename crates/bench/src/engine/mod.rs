@@ -20,6 +20,7 @@
 //! ```
 
 mod absences;
+mod assignment;
 mod auditing;
 mod config;
 mod echoes;
@@ -38,7 +39,6 @@ mod streams;
 mod subscriptions;
 mod tally;
 mod window;
-mod wish;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,17 +54,17 @@ use crate::pacing::Pace;
 use crate::payload::{Clock, HEADER_BYTES, seed_from_entropy};
 use crate::source::Sources;
 use crate::statistics::Sample;
-use crate::tokens::Shown;
+use crate::tokens::WorkerTokens;
 use absences::Absences;
+use assignment::Assignment;
 use auditing::{AuditShare, SharedLedger};
-use left::Estate;
+use left::SharedResults;
 use pool::{CONNECTING_MAX, RETRY_NS_MAX, Shared, Worker};
 use receivers::SharedReceivers;
 use route::Routes;
 use sockets::Sockets;
 use subscriptions::Share;
 use window::{Outage, Span};
-use wish::Wish;
 
 pub use config::{
     Absence, Beginning, Common, EchoesConfig, PublishersConfig, SubscribersConfig, Transport,
@@ -144,7 +144,7 @@ impl Subscribers {
                 ledger: run.ledger.clone(),
                 is_from_first: config.beginning == Beginning::First,
             }),
-            estate: run.estate.clone(),
+            results: run.results.clone(),
         };
         match config.transport {
             Transport::Ws => launch(common, &run, |worker, clients| {
@@ -190,8 +190,8 @@ impl Publishers {
         let load = Arc::new(config.load);
         launch(common, &run, |worker, clients| {
             let sockets = sockets(native::SUBPROTOCOLS, shown(common, worker, workers), false);
-            let estate = run.estate.clone();
-            publishers::Publishers::new(sockets, load.clone(), worker, workers, clients, estate)
+            let results = run.results.clone();
+            publishers::Publishers::new(sockets, load.clone(), worker, workers, clients, results)
         })
     }
 }
@@ -253,7 +253,7 @@ pub struct Handle {
     pending: Tally,
     shown: Tally,
     ledger: SharedLedger,
-    estate: Estate,
+    results: SharedResults,
     window: Arc<Window>,
     outage: Arc<Outage>,
     away: Arc<Span>,
@@ -354,7 +354,7 @@ impl Handle {
     pub fn set_clients(&mut self, clients: u64) {
         self.clients = clients.min(self.plan.clients);
         Arc::make_mut(&mut self.routes).truncate(self.clients);
-        self.tell_wish();
+        self.assign();
     }
 
     /// So many clients more, up to as many as planned, which connect to these addresses in turn; to
@@ -365,15 +365,15 @@ impl Handle {
     pub fn add_clients(&mut self, count: u64, routes: &[Route]) -> Result<u64, String> {
         Arc::make_mut(&mut self.routes).change(self.clients, routes)?;
         self.clients = self.clients.saturating_add(count).min(self.plan.clients);
-        self.tell_wish();
+        self.assign();
         Ok(self.clients)
     }
 
-    fn tell_wish(&self) {
+    fn assign(&self) {
         let count = self.workers.len() as u64;
         for (number, (shared, waker, _)) in (0..count).zip(&self.workers) {
             let clients = share_of(self.clients, number, count) as u32;
-            shared.wish.change(clients, self.routes.clone());
+            shared.assignment.change(clients, self.routes.clone());
             waker.wake();
         }
     }
@@ -407,7 +407,7 @@ impl Handle {
         }
         let mut total = std::mem::take(&mut self.total);
         total.merge(&interval);
-        let mut left = self.estate.with(std::mem::take);
+        let mut left = self.results.with(std::mem::take);
         left.samples.sort_by_key(|(client, _)| *client);
         Summary {
             interval,
@@ -453,7 +453,7 @@ struct Run {
     clients: u64,
     absences: Absences,
     ledger: SharedLedger,
-    estate: Estate,
+    results: SharedResults,
     window: Arc<Window>,
     retry_ns_max: u64,
     connecting_max: u32,
@@ -466,7 +466,7 @@ impl Run {
             clients,
             absences: Absences::none(),
             ledger: SharedLedger::default(),
-            estate: Estate::default(),
+            results: SharedResults::default(),
             window: Window::from(Clock::Monotonic.now_ns() + common.warm_up.as_nanos() as u64),
             retry_ns_max: RETRY_NS_MAX,
             connecting_max: CONNECTING_MAX,
@@ -497,7 +497,7 @@ fn launch<P: Protocol>(
         pending: Tally::default(),
         shown: Tally::default(),
         ledger: run.ledger.clone(),
-        estate: run.estate.clone(),
+        results: run.results.clone(),
         window: run.window.clone(),
         outage: run.absences.outage.clone(),
         away: run.absences.away.clone(),
@@ -518,7 +518,7 @@ fn launch<P: Protocol>(
         let shared = Arc::new(Shared {
             tally: Mutex::default(),
             ending: AtomicBool::new(false),
-            wish: Wish::new(worker_wanted, routes.clone()),
+            assignment: Assignment::new(worker_wanted, routes.clone()),
         });
         let worker = Worker {
             number,
@@ -547,14 +547,14 @@ fn launch<P: Protocol>(
     Ok(handle)
 }
 
-fn sockets(subprotocols: &'static [&'static str], shown: Shown, deflate: bool) -> Sockets {
+fn sockets(subprotocols: &'static [&'static str], shown: WorkerTokens, deflate: bool) -> Sockets {
     let seed = seed_from_entropy() ^ shown.worker;
     Sockets::new(subprotocols, shown, seed, deflate)
 }
 
 /// The credentials of a worker's clients.
-fn shown(common: &Common, worker: u64, workers: u64) -> Shown {
-    Shown { tokens: common.tokens.clone(), worker, workers }
+fn shown(common: &Common, worker: u64, workers: u64) -> WorkerTokens {
+    WorkerTokens { tokens: common.tokens.clone(), worker, workers }
 }
 
 /// The part of `all` that worker `number` of `workers` carries, so that client i is with worker i

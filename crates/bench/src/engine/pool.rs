@@ -25,11 +25,11 @@ use stdx::prng::Prng;
 use tls::Tls;
 
 use super::absences::Absences;
+use super::assignment::Assignment;
 use super::protocol::{Outgoing, Protocol, Turn};
 use super::route::Routes;
 use super::shortage::Bounds;
 use super::tally::Tally;
-use super::wish::Wish;
 use crate::pacing::Pace;
 use crate::payload::Clock;
 use crate::source::Sources;
@@ -99,7 +99,7 @@ pub(super) struct Shared {
     pub(super) tally: Mutex<Tally>,
     /// The worker is to end once it is settled.
     pub(super) ending: AtomicBool,
-    pub(super) wish: Wish,
+    pub(super) assignment: Assignment,
 }
 
 impl<P> Worker<P> {
@@ -165,10 +165,10 @@ struct Pool<P> {
 impl<P: Protocol> Pool<P> {
     fn new(worker: Worker<P>, net: Tls<Kernel>) -> Pool<P> {
         let random = Prng::new(worker.seed);
-        let wish = worker.shared.wish.now();
+        let assignment = worker.shared.assignment.now();
         Pool {
-            routes: wish.routes,
-            wanted: wish.clients.min(worker.clients_max),
+            routes: assignment.routes,
+            wanted: assignment.clients.min(worker.clients_max),
             net,
             slots: Vec::with_capacity(worker.clients_max as usize),
             places: Vec::new(),
@@ -204,7 +204,7 @@ impl<P: Protocol> Pool<P> {
             for event in events.drain(..) {
                 self.event(event);
             }
-            self.follow_wish();
+            self.follow_assignment();
             self.send_away();
             if !self.worker.absences.is_stalled(self.now_ns) {
                 self.read_all(&mut buffer);
@@ -495,18 +495,18 @@ impl<P: Protocol> Pool<P> {
 
     /// Removes clients that the owner does not want any more; new ones are connected when their
     /// time has come.
-    fn follow_wish(&mut self) {
-        let Some(wish) = self.worker.shared.wish.take() else {
+    fn follow_assignment(&mut self) {
+        let Some(assignment) = self.worker.shared.assignment.take() else {
             return;
         };
         if self.next_place >= self.wanted {
             self.worker.connect_pace.restart(self.now_ns);
         }
-        self.wanted = wish.clients.min(self.worker.clients_max);
+        self.wanted = assignment.clients.min(self.worker.clients_max);
         // Those who go and those who come in their places may have different routes.
-        let kept = wish.kept.min(self.wanted);
+        let kept = assignment.kept.min(self.wanted);
         self.keep_below(kept);
-        self.routes = wish.routes;
+        self.routes = assignment.routes;
     }
 
     fn keep_below(&mut self, kept: u32) {

@@ -13,7 +13,7 @@ use wire::native::{
 };
 use wire::websocket::Opcode;
 
-use super::left::Estate;
+use super::left::SharedResults;
 use super::link::{Kept, Link};
 use super::native::send;
 use super::protocol::{Protocol, SETTLE_NS, Turn};
@@ -100,7 +100,7 @@ pub(super) struct Publishers {
     sequences: Vec<u64>,
     /// The acknowledged messages of each topic; empty without a ledger.
     acknowledged: Vec<Entry>,
-    estate: Estate,
+    results: SharedResults,
     pace: Option<Pace>,
     turns: u64,
     next_topic: u64,
@@ -121,7 +121,7 @@ impl Publishers {
         worker: u64,
         workers: u64,
         connections: u32,
-        estate: Estate,
+        results: SharedResults,
     ) -> Publishers {
         let topics = (load.topics.len() + workers - 1 - worker) / workers;
         let acknowledged =
@@ -137,7 +137,7 @@ impl Publishers {
             open: 0,
             sequences: vec![0; topics as usize],
             acknowledged,
-            estate,
+            results,
             pace: None,
             turns: 0,
             next_topic: 0,
@@ -464,8 +464,8 @@ impl Drop for Publishers {
             return;
         }
         let acknowledged = std::mem::take(&mut self.acknowledged);
-        let estate = self.estate.clone();
-        estate.with(|left| {
+        let results = self.results.clone();
+        results.with(|left| {
             let ledger = left.ledger.get_or_insert_default();
             for (topic, entry) in (0..).zip(acknowledged) {
                 if entry.acknowledged > 0 {

@@ -13,7 +13,7 @@ use wire::websocket::handshake::ClientHandshake;
 use wire::websocket::{Assembler, CloseCode, Event, Inflater, Kind, Opcode, Role, frame};
 
 use super::route::Route;
-use crate::tokens::Shown;
+use crate::tokens::WorkerTokens;
 
 /// The longest message taken, in bytes.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -34,7 +34,7 @@ pub(super) struct Sockets {
     /// The assembly of messages that need none; always empty.
     none: Vec<u8>,
     subprotocols: &'static [&'static str],
-    shown: Shown,
+    shown: WorkerTokens,
     seed: u64,
     /// Offers compressed messages.
     deflate: bool,
@@ -56,7 +56,7 @@ pub(super) enum Incoming<'a> {
 impl Sockets {
     pub(super) fn new(
         subprotocols: &'static [&'static str],
-        shown: Shown,
+        shown: WorkerTokens,
         seed: u64,
         deflate: bool,
     ) -> Sockets {

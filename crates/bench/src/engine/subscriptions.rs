@@ -9,7 +9,7 @@ use std::sync::Arc;
 use wire::native::{Beginning, Position, Start};
 
 use super::auditing::{AuditShare, Auditing};
-use super::left::Estate;
+use super::left::SharedResults;
 use super::protocol::Turn;
 use super::receivers::{Receivers, SharedReceivers};
 use super::window::Window;
@@ -18,7 +18,7 @@ use crate::choice::Choice;
 use crate::pattern::Pattern;
 use crate::payload::{Clock, Header, topic_hash};
 use crate::statistics::Sample;
-use crate::tokens::Shown;
+use crate::tokens::WorkerTokens;
 use crate::verify::{EPOCHS_MAX, Faults, Stream};
 
 /// The start with the oldest message that is held: no history has so many.
@@ -72,7 +72,7 @@ pub(super) struct Share {
     /// The start of a stream without a cursor.
     pub(super) start: Start<'static>,
     /// The worker, and what its clients show.
-    pub(super) shown: Shown,
+    pub(super) shown: WorkerTokens,
     /// Clients of this worker.
     pub(super) clients: u32,
     /// Every so many clients one is sampled; 0 for none.
@@ -85,7 +85,7 @@ pub(super) struct Share {
     pub(super) ping_interval_s: u32,
     /// Every stream is audited.
     pub(super) audit: Option<AuditShare>,
-    pub(super) estate: Estate,
+    pub(super) results: SharedResults,
 }
 
 impl Share {
@@ -539,7 +539,7 @@ impl Drop for Subscriptions {
             auditing.resize(share.clients as usize * share.topics.per_client as usize);
             auditing.findings(name)
         });
-        share.estate.with(|left| {
+        share.results.with(|left| {
             left.samples
                 .extend(samples.into_iter().map(|(place, sample)| (share.client(place), sample)));
             if let Some(findings) = findings {

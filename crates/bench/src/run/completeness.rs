@@ -48,7 +48,7 @@ pub struct Completeness {
 
 /// The counts of a run that the verdict needs.
 #[derive(Clone, Debug, Default)]
-pub struct Books {
+pub struct RunTotals {
     /// Counts of the subscribers, or echo clients.
     pub subscribers: Counts,
     /// Counts of all publishers; none if the clients send themselves.
@@ -67,7 +67,7 @@ pub struct Books {
     pub audit: Option<Findings>,
 }
 
-impl Books {
+impl RunTotals {
     /// The verdict.
     pub fn judge(&self) -> Completeness {
         let subscribers = &self.subscribers;
@@ -163,8 +163,8 @@ impl Books {
 mod tests {
     use super::*;
 
-    fn books() -> Books {
-        Books {
+    fn totals() -> RunTotals {
+        RunTotals {
             subscribers: Counts {
                 connections: 20,
                 messages: 100,
@@ -176,29 +176,29 @@ mod tests {
             sent_measured: 4,
             received_measured: 40,
             clients: 20,
-            ..Books::default()
+            ..RunTotals::default()
         }
     }
 
     #[test]
     fn everything_came() {
-        let verdict = books().judge();
+        let verdict = totals().judge();
         assert!(verdict.is_complete, "{:?}", verdict.why);
         assert_eq!((verdict.expected, verdict.expected_measured), (100, 40));
-        let echoes = Books {
+        let echoes = RunTotals {
             subscribers: Counts { sent: 7, received: 7, ..Counts::default() },
             group: 1,
-            ..Books::default()
+            ..RunTotals::default()
         };
         assert!(echoes.judge().is_complete);
     }
 
     #[test]
     fn what_is_wrong_is_said() {
-        let check = |plant: fn(&mut Books), said: &str| {
-            let mut books = books();
-            plant(&mut books);
-            let verdict = books.judge();
+        let check = |plant: fn(&mut RunTotals), said: &str| {
+            let mut totals = totals();
+            plant(&mut totals);
+            let verdict = totals.judge();
             assert!(!verdict.is_complete);
             assert_eq!(verdict.why, [said]);
         };
@@ -227,9 +227,9 @@ mod tests {
 
     #[test]
     fn losses_of_a_storm_are_meant() {
-        let mut books = books();
-        books.subscribers.disconnects = 20;
-        books.has_storm = true;
-        assert!(books.judge().is_complete);
+        let mut totals = totals();
+        totals.subscribers.disconnects = 20;
+        totals.has_storm = true;
+        assert!(totals.judge().is_complete);
     }
 }

@@ -5,7 +5,7 @@
 
 use anyhow::{Context, bail};
 
-use super::completeness::Books;
+use super::completeness::RunTotals;
 use super::generator::Generator;
 use super::memory::{memory, others_sockets};
 use super::message::Ended;
@@ -207,7 +207,7 @@ impl Run<'_> {
         }
         let is_connect = plan.workload.name == Name::Connect;
         let is_echo = plan.workload.name == Name::Echo100k;
-        let books = Books {
+        let totals = RunTotals {
             subscribers: ended.totals.counts,
             publishers: (!is_echo).then_some(self.published),
             group: if is_echo { 1 } else { plan.size.group },
@@ -217,6 +217,6 @@ impl Run<'_> {
             has_storm: self.outcome.storm.is_some(),
             audit: ended.findings.filter(|_| !is_connect),
         };
-        self.outcome.completeness = books.judge();
+        self.outcome.completeness = totals.judge();
     }
 }

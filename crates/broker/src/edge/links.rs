@@ -18,7 +18,7 @@
 //! [`BEYOND_BYTES_MAX`]: one that does not fit, with all that its request sends to that log, is
 //! refused. Only a log with nothing in flight takes a request of any size.
 
-use crate::mail::{HomeId, Lane};
+use crate::mail::{HomeId, RequestClass};
 use crate::settings::Limits;
 use std::collections::{BTreeSet, VecDeque};
 use stdx::handing::Hand;
@@ -81,20 +81,20 @@ impl Links {
 
     /// Counts a request that is posted.
     #[inline]
-    pub fn post(&mut self, home: HomeId, lane: Lane, cost: u32, limits: &Limits) {
-        let window = self.window(home, lane);
+    pub fn post(&mut self, home: HomeId, class: RequestClass, cost: u32, limits: &Limits) {
+        let window = self.window(home, class);
         window.requests += 1;
         window.bytes += u64::from(cost);
-        if let Lane::Disk(log) = lane
+        if let RequestClass::Disk(log) = class
             && !window.has_room(limits)
         {
             self.full_log = Some((home, log));
         }
     }
 
-    /// A home has handled this number of requests of a lane, with these bytes together.
-    pub fn consume(&mut self, home: HomeId, lane: Lane, requests: u32, bytes: u64) {
-        let window = self.window(home, lane);
+    /// A home has handled this number of requests of a class, with these bytes together.
+    pub fn consume(&mut self, home: HomeId, class: RequestClass, requests: u32, bytes: u64) {
+        let window = self.window(home, class);
         debug_assert!(
             requests <= window.requests && bytes <= window.bytes,
             "a home consumes what it was sent"
@@ -103,9 +103,9 @@ impl Links {
         window.bytes = window.bytes.saturating_sub(bytes);
     }
 
-    /// The log of this lane makes no progress, or does again.
-    pub fn set_stalled(&mut self, home: HomeId, lane: Lane, is_stalled: bool) {
-        self.window(home, lane).is_stalled = is_stalled;
+    /// The log of this class makes no progress, or does again.
+    pub fn set_stalled(&mut self, home: HomeId, class: RequestClass, is_stalled: bool) {
+        self.window(home, class).is_stalled = is_stalled;
     }
 
     /// Whether the homes have answered everything but pages.
@@ -126,35 +126,38 @@ impl Links {
         self.full_log.take()
     }
 
-    /// Queues a connection that waits for room in a lane.
-    pub fn wait(&mut self, home: HomeId, lane: Lane, key: Key) {
-        let window = self.window(home, lane);
+    /// Queues a connection that waits for room in a class.
+    pub fn wait(&mut self, home: HomeId, class: RequestClass, key: Key) {
+        let window = self.window(home, class);
         if window.waits.insert(key) {
             window.waiting.push_back(key);
         }
     }
 
-    /// Queues a connection that waits for a home's memory lane, in its turn: one that went on and
+    /// Queues a connection that waits for a home's memory class, in its turn: one that went on and
     /// found no room keeps its place, and one that found some comes after all others. Otherwise the
     /// first, with enough to send, would take all room for ever.
     pub fn wait_in_turn(&mut self, home: HomeId, key: Key, is_served: bool) {
-        let window = self.window(home, Lane::Memory);
+        let window = self.window(home, RequestClass::Memory);
         if window.waits.insert(key) {
             if is_served { window.served.push_back(key) } else { window.waiting.push_back(key) }
         }
     }
 
-    /// The connections that continue because a lane has room again, in their order. Those that wait
-    /// for pages are not among them: the flush takes them, some at a time.
+    /// The connections that continue because a class has room again, in their order. Those that
+    /// wait for pages are not among them: the flush takes them, some at a time.
     pub fn take_waiting(
         &mut self,
         home: HomeId,
-        lane: Lane,
+        class: RequestClass,
         limits: &Limits,
     ) -> impl Iterator<Item = Key> + use<> {
-        let window = self.window(home, lane);
+        let window = self.window(home, class);
         let (mut waiting, mut served) = (VecDeque::new(), VecDeque::new());
-        if !matches!(lane, Lane::Pages(_)) && !window.waits.is_empty() && window.has_room(limits) {
+        if !matches!(class, RequestClass::Pages(_))
+            && !window.waits.is_empty()
+            && window.has_room(limits)
+        {
             window.waits.clear();
             served = std::mem::take(&mut window.served);
             waiting = std::mem::take(&mut window.waiting);
@@ -203,12 +206,12 @@ impl Links {
     }
 
     #[inline]
-    fn window(&mut self, home: HomeId, lane: Lane) -> &mut Window {
+    fn window(&mut self, home: HomeId, class: RequestClass) -> &mut Window {
         let link = &mut self.homes[usize::from(home)];
-        match lane {
-            Lane::Memory => &mut link.memory,
-            Lane::Disk(log) => &mut link.disks[usize::from(log)],
-            Lane::Pages(log) => &mut link.pages[usize::from(log)],
+        match class {
+            RequestClass::Memory => &mut link.memory,
+            RequestClass::Disk(log) => &mut link.disks[usize::from(log)],
+            RequestClass::Pages(log) => &mut link.pages[usize::from(log)],
         }
     }
 }
@@ -233,7 +236,7 @@ impl HomeLink {
     }
 }
 
-/// The in-flight window of one lane to a home.
+/// The in-flight window of one class to a home.
 #[derive(Default, Hand)]
 struct Window {
     /// Requests that the home has not handled, and their cost.
@@ -257,7 +260,8 @@ impl Window {
                 && self.bytes < u64::from(limits.stream_credit_bytes)
     }
 
-    /// The number of further pages that may be requested; [`Window::has_room`] for a lane of pages.
+    /// The number of further pages that may be requested; [`Window::has_room`] for a class of
+    /// pages.
     fn pages_left(&self, limits: &Limits) -> u32 {
         let pages_max = PAGES_INFLIGHT_MAX.min(limits.requests_inflight_max);
         if self.is_stalled { pages_max } else { pages_max.saturating_sub(self.requests) }
@@ -276,51 +280,58 @@ mod tests {
         Key { index, generation: 1 }
     }
 
-    fn waiting(links: &mut Links, lane: Lane, limits: &Limits) -> Vec<u32> {
-        links.take_waiting(HomeId(0), lane, limits).map(|key| key.index).collect()
+    fn waiting(links: &mut Links, class: RequestClass, limits: &Limits) -> Vec<u32> {
+        links.take_waiting(HomeId(0), class, limits).map(|key| key.index).collect()
     }
 
     #[test]
     fn connections_that_had_room_wait_behind_the_others() {
         let limits = limits(1);
         let mut links = Links::new(1, 1);
-        links.post(HomeId(0), Lane::Memory, 10, &limits);
+        links.post(HomeId(0), RequestClass::Memory, 10, &limits);
         assert_eq!(links.full_home(&limits), Some(HomeId(0)));
         for (index, is_served) in [(1, true), (2, false), (3, true), (4, false), (2, true)] {
             links.wait_in_turn(HomeId(0), key(index), is_served);
         }
-        assert!(waiting(&mut links, Lane::Memory, &limits).is_empty(), "no room yet");
-        links.consume(HomeId(0), Lane::Memory, 1, 10);
-        assert_eq!(waiting(&mut links, Lane::Memory, &limits), [2, 4, 1, 3]);
-        assert!(waiting(&mut links, Lane::Memory, &limits).is_empty(), "each goes on once");
+        assert!(waiting(&mut links, RequestClass::Memory, &limits).is_empty(), "no room yet");
+        links.consume(HomeId(0), RequestClass::Memory, 1, 10);
+        assert_eq!(waiting(&mut links, RequestClass::Memory, &limits), [2, 4, 1, 3]);
+        assert!(waiting(&mut links, RequestClass::Memory, &limits).is_empty(), "each goes on once");
     }
 
     #[test]
     fn a_full_log_leaves_memory_and_other_logs_alone() {
         let limits = limits(2);
         let mut links = Links::new(1, 2);
-        links.post(HomeId(0), Lane::Disk(1), 10, &limits);
+        links.post(HomeId(0), RequestClass::Disk(1), 10, &limits);
         assert_eq!(links.take_full_log(), None);
-        links.post(HomeId(0), Lane::Disk(1), 10, &limits);
+        links.post(HomeId(0), RequestClass::Disk(1), 10, &limits);
         assert_eq!(links.take_full_log(), Some((HomeId(0), 1)));
         assert!(links.may_request(HomeId(0), &limits) && !links.is_settled());
-        links.wait(HomeId(0), Lane::Disk(1), key(7));
-        assert!(waiting(&mut links, Lane::Disk(0), &limits).is_empty());
-        links.set_stalled(HomeId(0), Lane::Disk(1), true);
-        assert_eq!(waiting(&mut links, Lane::Disk(1), &limits), [7], "a stalled log refuses");
+        links.wait(HomeId(0), RequestClass::Disk(1), key(7));
+        assert!(waiting(&mut links, RequestClass::Disk(0), &limits).is_empty());
+        links.set_stalled(HomeId(0), RequestClass::Disk(1), true);
+        assert_eq!(
+            waiting(&mut links, RequestClass::Disk(1), &limits),
+            [7],
+            "a stalled log refuses"
+        );
     }
 
     #[test]
     fn readers_go_on_as_far_as_pages_have_room() {
         let limits = limits(3);
         let mut links = Links::new(1, 1);
-        links.post(HomeId(0), Lane::Pages(0), 0, &limits);
-        (0..4).for_each(|index| links.wait(HomeId(0), Lane::Pages(0), key(index)));
+        links.post(HomeId(0), RequestClass::Pages(0), 0, &limits);
+        (0..4).for_each(|index| links.wait(HomeId(0), RequestClass::Pages(0), key(index)));
         let mut woken = Vec::new();
         assert!(links.has_readers(&limits));
         links.take_readers(&limits, |key| woken.push(key.index));
         assert_eq!(woken, [0, 1]);
-        assert!(waiting(&mut links, Lane::Pages(0), &limits).is_empty(), "only the flush wakes");
+        assert!(
+            waiting(&mut links, RequestClass::Pages(0), &limits).is_empty(),
+            "only the flush wakes"
+        );
     }
 
     #[test]

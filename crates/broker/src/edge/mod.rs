@@ -232,8 +232,8 @@ impl Edge {
             ToEdge::Published { reply, result } => self.publish_answered(reply, result),
             ToEdge::Described(description) => self.described(home, &description),
             ToEdge::Positions { positions } => self.positions_are(home, &positions),
-            ToEdge::Consumed { lane, requests, bytes } => {
-                self.consumed(home, lane, requests, bytes)
+            ToEdge::Consumed { class, requests, bytes } => {
+                self.consumed(home, class, requests, bytes)
             }
             ToEdge::Stalled { log, is_stalled } => self.log_stalled(home, log, is_stalled),
         }

@@ -6,7 +6,7 @@
 //! Generations rise with every grant to the edge, whatever the index, so that a late `Release`
 //! never hits a later grant.
 
-use crate::mail::{EdgeId, Lane};
+use crate::mail::{EdgeId, RequestClass};
 use crate::settings::Limits;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
@@ -20,9 +20,9 @@ pub(super) struct Edge {
     generation: u32,
     /// Bytes of live letters that the edge still has room for; one letter may take it below 0.
     pub credit: i64,
-    /// Requests dealt with since the last `Consumed`, of each lane, and what they cost. Few lanes
-    /// are ever in use.
-    pub consumed: Vec<(Lane, u32, u64)>,
+    /// Requests dealt with since the last `Consumed`, of each class, and what they cost. Few
+    /// classes are ever in use.
+    pub consumed: Vec<(RequestClass, u32, u64)>,
     /// The version of the home's filters that last added one of this edge.
     pub filters_version: u32,
     /// Partitions, by the home's own number, whose stream to this edge lags; the next to serve
@@ -62,18 +62,18 @@ impl Edge {
     pub fn memory_bytes(&self) -> usize {
         self.indexes.memory_bytes()
             + vector_bytes::<u32>(self.lagging.capacity())
-            + vector_bytes::<(Lane, u32, u64)>(self.consumed.capacity())
+            + vector_bytes::<(RequestClass, u32, u64)>(self.consumed.capacity())
     }
 
     /// A request has been dealt with.
-    pub fn count_consumed(&mut self, lane: Lane, cost: u32) {
-        let found = self.consumed.iter_mut().find(|(of, ..)| *of == lane);
+    pub fn count_consumed(&mut self, class: RequestClass, cost: u32) {
+        let found = self.consumed.iter_mut().find(|(of, ..)| *of == class);
         match found {
             Some((_, requests, bytes)) => {
                 *requests += 1;
                 *bytes += u64::from(cost);
             }
-            None => self.consumed.push((lane, 1, cost.into())),
+            None => self.consumed.push((class, 1, cost.into())),
         }
     }
 

@@ -4,7 +4,9 @@
 //! `queue` holds work, handlers take it and return a [`Step`]; only [`super::Home`] knows both.
 
 use crate::disk::{DiskAnswer, DiskQuery, Token};
-use crate::mail::{Code, EdgeId, Gap, Lane, ReadFilter, ReadHistory, ReadTopic, Subscribe, ToEdge};
+use crate::mail::{
+    Code, EdgeId, Gap, ReadFilter, ReadHistory, ReadTopic, RequestClass, Subscribe, ToEdge,
+};
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
 
@@ -13,7 +15,7 @@ use stdx::handing::Hand;
 pub(super) struct Caller {
     pub edge: EdgeId,
     pub cost: u32,
-    pub lane: Lane,
+    pub class: RequestClass,
 }
 
 /// Work with a budget in each turn.

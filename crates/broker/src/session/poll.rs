@@ -87,7 +87,7 @@ impl Poll {
             | Notice::TicketIssued { .. }
             | Notice::Renewed { .. } => false,
         };
-        Encoded::ANSWER.then(if then { Then::MarkDirty } else { Then::GoOn })
+        Encoded::ANSWER.then(if then { Then::MarkDirty } else { Then::Continue })
     }
 
     fn add_gap(&mut self, gap: Gap) {

@@ -51,11 +51,11 @@ fn early_frames_wait_for_the_decision_on_their_token() {
     script! { |settings| {
         settings.entitlement = Some(EntitlementSettings::default());
     }, "
-        judge stop
+        authenticator stop
         a: connect early hello token anna.s:news | subscribe 1 news => a: 101 crore.v1
         a: subscribe 2 other
         count keeps questions => keeps 1 questions 1
-        judge go
+        authenticator go
             a: welcome ping 60s
             a: subscribed 1 through 7:0
             a: error subscription 2 forbidden

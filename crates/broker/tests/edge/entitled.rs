@@ -144,13 +144,13 @@ fn credentials_that_do_not_hold() {
 #[test]
 fn a_session_waits_for_its_verdict() {
     script! { with_tokens, "
-        judge stop
+        authenticator stop
         a: connect ws => a: 101 crore.v1
         a: hello token anna.s:news
         a: subscribe 1 news, 2 other
         b: connect ws => b: 101 crore.v1
         count kept questions => kept 18 questions 1
-        judge go
+        authenticator go
             a: welcome ping 60s
             a: error subscription 2 forbidden
             a: subscribed 1 through 7:0
@@ -163,7 +163,7 @@ fn a_session_waits_for_its_verdict() {
 #[test]
 fn a_verdict_that_does_not_come() {
     script! { with_tokens, "
-        judge stop
+        authenticator stop
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all
         b: connect ws token ben.all
@@ -173,7 +173,7 @@ fn a_verdict_that_does_not_come() {
         time +11s
             a: close 3005 handshake_timeout, closed
             b: 408 close request_timeout, closed
-        judge go
+        authenticator go
         count connections entitlements handshake-timeouts kept
             connections 0 entitlements 0 handshake-timeouts 2 kept 0
     " }

@@ -177,15 +177,15 @@ fn known_credentials_are_authenticated_again() {
     " }
 }
 
-/// A token that is revoked while its renewal is judged does not come back by it.
+/// A token that is revoked while its renewal is authenticated does not come back by it.
 #[test]
 fn revoked_while_a_verdict_is_on_its_way() {
     script! { with_tokens, "
         a: session token anna.all.j:7
-        judge stop
+        authenticator stop
         a: renew 1 anna.all.j:8
         revoke 7 => a: close 3507 revoked, closed
-        judge go
+        authenticator go
         count entitlements renewals => entitlements 0 renewals 0
     " }
 }
@@ -195,13 +195,13 @@ fn revoked_while_a_verdict_is_on_its_way() {
 #[test]
 fn a_verdict_of_before_a_revocation() {
     script! { with_tokens, "
-        judge stop
+        authenticator stop
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all.j:7
         b: connect ws => b: 101 crore.v1
         b: hello token ben.all.j:8
         revoke 7
-        judge go
+        authenticator go
             a: welcome ping 60s
             a: close 3507 revoked, closed
             b: welcome ping 60s

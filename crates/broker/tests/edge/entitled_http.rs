@@ -54,17 +54,17 @@ fn several_credentials_are_none() {
     " }
 }
 
-/// Requests that were pipelined are judged one after the other, and answered in their order; a page
-/// from another origin reads why it was refused.
+/// Requests that were pipelined are authenticated one after the other, and answered in their order;
+/// a page from another origin reads why it was refused.
 #[test]
 fn heads_wait_for_their_verdicts() {
     script! { with_tokens, "
-        judge stop
+        authenticator stop
         a: GET /topics/a | Origin: https://x | Authorization: Bearer bad
         a: POST /topics/a | Authorization: Bearer anna.p:a > hi
         a: POST /topics/b | Authorization: Bearer anna.p:a > hi
         count questions => questions 1
-        judge go
+        authenticator go
             a: 401 [access-control-allow-origin: https://x] [www-authenticate: Bearer error=\"invalid_token\"] unauthorized
             a: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
             a: 403 close [www-authenticate: Bearer error=\"insufficient_scope\"] forbidden, closed

@@ -112,7 +112,7 @@ fn decisions_say_who_what_and_why_not() {
             decided native 127.0.0.1:0 anna subscribe news granted
             decided native 127.0.0.1:0 anna publish news forbidden
         revoke anna => a: close 3507 revoked, closed
-        journal => decided native 127.0.0.1:0 anna go_on  token_revoked
+        journal => decided native 127.0.0.1:0 anna continue  token_revoked
         b: GET /topics/news?token=bad
             b: 401 [www-authenticate: Bearer error=\"invalid_token\"] unauthorized
         journal => decided http 127.0.0.1:0 nobody authenticate  unauthorized

@@ -19,7 +19,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use entitlement::TokenJudge;
+use entitlement::TokenAuthenticator;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -58,7 +58,7 @@ pub struct Authority {
     /// Whether requests over loopback need no key (`operators.api_key`).
     pub trusts_loopback: bool,
     /// Checks API keys.
-    pub judge: Option<Arc<TokenJudge>>,
+    pub authenticator: Option<Arc<TokenAuthenticator>>,
 }
 
 impl Authority {
@@ -85,10 +85,10 @@ impl Authority {
         let shown = headers
             .get(header::AUTHORIZATION)
             .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-        let may_operate = |judge: &Arc<TokenJudge>| {
-            shown.is_some_and(|api_key| judge.may_operate(api_key, now_s()))
+        let may_operate = |authenticator: &Arc<TokenAuthenticator>| {
+            shown.is_some_and(|api_key| authenticator.may_operate(api_key, now_s()))
         };
-        self.judge.as_ref().is_some_and(may_operate)
+        self.authenticator.as_ref().is_some_and(may_operate)
     }
 }
 
@@ -214,13 +214,13 @@ pub fn now_s() -> u64 {
 mod tests {
     use super::*;
     use broker::entitlement::{NEVER, Permissions};
-    use entitlement::JudgeSettings;
+    use entitlement::AuthenticatorSettings;
     use entitlement::api_keys::{ApiKey, new_api_key, sha256};
     use entitlement::notices::Notices;
     use entitlement::revocations::Revocations;
 
-    fn judge(secret: &str, operates: bool) -> Arc<TokenJudge> {
-        let settings = JudgeSettings {
+    fn authenticator(secret: &str, operates: bool) -> Arc<TokenAuthenticator> {
+        let settings = AuthenticatorSettings {
             api_keys: vec![ApiKey {
                 name: "operator".into(),
                 sha256: sha256(secret.as_bytes()),
@@ -228,11 +228,11 @@ mod tests {
                 permissions: Permissions::default(),
                 operates,
             }],
-            ..JudgeSettings::default()
+            ..AuthenticatorSettings::default()
         };
         let (notices, _) = Notices::new();
         let revocations = Revocations::default();
-        Arc::new(TokenJudge::new(settings, revocations, 0, None, notices))
+        Arc::new(TokenAuthenticator::new(settings, revocations, 0, None, notices))
     }
 
     /// A request over loopback as curl makes it, with a field more.
@@ -250,14 +250,14 @@ mod tests {
     #[test]
     fn a_key_or_a_session_or_the_socket() {
         let secret = new_api_key().unwrap();
-        let check = |judge: Option<Arc<TokenJudge>>, shown: Option<String>| {
-            let authority = Authority { trusts_loopback: false, judge };
+        let check = |authenticator: Option<Arc<TokenAuthenticator>>, shown: Option<String>| {
+            let authority = Authority { trusts_loopback: false, authenticator };
             authority.permits(&request(shown.as_deref().map(|shown| ("authorization", shown))))
         };
         let bearer = || Some(format!("Bearer {}", *secret));
-        assert!(check(Some(judge(&secret, true)), bearer()));
+        assert!(check(Some(authenticator(&secret, true)), bearer()));
         assert!(!check(None, bearer()));
-        assert!(!check(Some(judge(&secret, false)), bearer()));
+        assert!(!check(Some(authenticator(&secret, false)), bearer()));
         for shown in [
             None,
             Some("Bearer ".into()),
@@ -266,9 +266,9 @@ mod tests {
             Some(format!("Basic {}", *secret)),
             Some(format!("Bearer {}x", *secret)),
         ] {
-            assert!(!check(Some(judge(&secret, true)), shown));
+            assert!(!check(Some(authenticator(&secret, true)), shown));
         }
-        let authority = Authority { trusts_loopback: false, judge: None };
+        let authority = Authority { trusts_loopback: false, authenticator: None };
         let mut by_session = request(None);
         by_session.extensions_mut().insert(SignedIn);
         assert!(authority.permits(&by_session));
@@ -281,7 +281,7 @@ mod tests {
     /// socket.
     #[test]
     fn what_a_proxy_passes_on_is_not_local() {
-        let authority = Authority { trusts_loopback: true, judge: None };
+        let authority = Authority { trusts_loopback: true, authenticator: None };
         for (way, may) in [(Way::Loopback, true), (Way::Socket, true), (Way::Network, false)] {
             let mut plain = request(Some(("user-agent", "curl")));
             plain.extensions_mut().insert(Arrival::of(way));

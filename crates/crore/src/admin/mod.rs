@@ -133,7 +133,7 @@ struct Shared {
 /// Stops the port: it accepts no more connections, and answers the open ones.
 #[derive(Clone, Default)]
 pub struct Ending {
-    wish: Arc<watch::Sender<bool>>,
+    request: Arc<watch::Sender<bool>>,
     /// The thread holds it until the thread ends.
     thread: Weak<()>,
 }
@@ -141,7 +141,7 @@ pub struct Ending {
 impl Ending {
     /// Begins to stop.
     pub fn begin(&self) {
-        self.wish.send_replace(true);
+        self.request.send_replace(true);
     }
 
     /// Waits until the port has stopped, for at most this time.
@@ -173,23 +173,23 @@ pub fn spawn(listeners: Listeners, operated: Operated) -> io::Result<Ending> {
     for listener in listeners.ports {
         listener.set_nonblocking(true)?;
         let door = tokio::net::TcpListener::from_std(listener)?;
-        let wish = ending.wish.subscribe();
-        let serving = arrivals::serve(door, routes.clone(), connections_max, wish);
+        let request = ending.request.subscribe();
+        let serving = arrivals::serve(door, routes.clone(), connections_max, request);
         tasks.push(runtime.spawn(serving));
     }
     if let Some((listener, is_for_group)) = listeners.socket {
         listener.set_nonblocking(true)?;
         let door =
             SocketDoor { listener: tokio::net::UnixListener::from_std(listener)?, is_for_group };
-        let wish = ending.wish.subscribe();
-        let serving = arrivals::serve(door, routes, connections_max, wish);
+        let request = ending.request.subscribe();
+        let serving = arrivals::serve(door, routes, connections_max, request);
         tasks.push(runtime.spawn(serving));
     }
     drop(_entered);
     // The port stops on request, not when the last sender is dropped.
-    let wish = Arc::clone(&ending.wish);
+    let request = Arc::clone(&ending.request);
     std::thread::Builder::new().name("operators".into()).spawn(move || {
-        let _held = (lives, wish);
+        let _held = (lives, request);
         runtime.block_on(async {
             for task in tasks {
                 let _ = task.await;
@@ -203,7 +203,11 @@ fn routes(shared: Arc<Shared>) -> Router {
     let access = &shared.operated.access;
     let authority = Authority {
         trusts_loopback: access.trusts_loopback,
-        judge: shared.operated.revoking.as_ref().map(|revoking| Arc::clone(&revoking.judge)),
+        authenticator: shared
+            .operated
+            .revoking
+            .as_ref()
+            .map(|revoking| Arc::clone(&revoking.authenticator)),
     };
     let log = shared.operated.logging.log.to(Target::Operators);
     let inspected = Inspected {

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get};
 use broker::entitlement::NEVER;
-use entitlement::TokenJudge;
+use entitlement::TokenAuthenticator;
 use entitlement::revocations::{Revocation, Revoked};
 use entitlement::revoking::{RevokeError, Wanted};
 use serde::{Deserialize, Deserializer};
@@ -30,7 +30,7 @@ const PAGE_LEN_MAX: usize = 1_000;
 #[derive(Clone)]
 pub struct Revoking {
     /// The authenticator, which stores the revocations.
-    pub judge: Arc<TokenJudge>,
+    pub authenticator: Arc<TokenAuthenticator>,
     /// The directory of their file.
     pub data_dir: Option<PathBuf>,
     /// Called after a change.
@@ -89,7 +89,7 @@ async fn list(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Respon
         let detail = "`after` must be the number of a revocation, `limit` a number from 1 to 1000";
         return problem(StatusCode::BAD_REQUEST, "bad_request", detail);
     };
-    let page = shared.revoking.judge.revocations_after(after, len_max);
+    let page = shared.revoking.authenticator.revocations_after(after, len_max);
     let next = if page.len() == len_max {
         page.last().map_or(Value::Null, |last| last.id.into())
     } else {
@@ -109,9 +109,9 @@ async fn add(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Re
         Ok(wanted) => wanted,
         Err(detail) => return problem(StatusCode::BAD_REQUEST, "bad_request", &detail),
     };
-    let Revoking { judge, data_dir, changed } = shared.revoking;
+    let Revoking { authenticator, data_dir, changed } = shared.revoking;
     let work = move || {
-        let revocation = judge.revoke(data_dir.as_deref(), wanted, now_s())?;
+        let revocation = authenticator.revoke(data_dir.as_deref(), wanted, now_s())?;
         changed();
         Ok(revocation)
     };
@@ -127,10 +127,10 @@ async fn add(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Re
 }
 
 async fn take_back(State(shared): State<Shared>, id: Result<Path<u64>, PathRejection>) -> Response {
-    let Revoking { judge, data_dir, .. } = shared.revoking;
+    let Revoking { authenticator, data_dir, .. } = shared.revoking;
     // An invalid number is treated as unknown.
     let id = id.map_or(0, |Path(id)| id);
-    match blocking(move || judge.take_back(data_dir.as_deref(), id)).await {
+    match blocking(move || authenticator.take_back(data_dir.as_deref(), id)).await {
         Ok(true) => {
             let id = id.to_string();
             let sentence = "An operator has cancelled a revocation.";

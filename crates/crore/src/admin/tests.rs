@@ -5,7 +5,7 @@ use crate::configuration::{self, Sources, assemble, document};
 use crate::logging::{Format, Level, Levels, Log};
 use entitlement::notices::Notices;
 use entitlement::revocations::Revocations;
-use entitlement::{JudgeSettings, TokenJudge};
+use entitlement::{AuthenticatorSettings, TokenAuthenticator};
 use node::Node;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -91,7 +91,11 @@ impl Port {
                 }
             }),
             metrics: Box::new(|| "# HELP x_total X.\n# TYPE x_total counter\nx_total 1\n".into()),
-            revoking: Some(Revoking { judge: judge(), data_dir: None, changed: Arc::new(|| {}) }),
+            revoking: Some(Revoking {
+                authenticator: authenticator(),
+                data_dir: None,
+                changed: Arc::new(|| {}),
+            }),
             logging: logging(),
             drain: drain(),
             node: Arc::clone(&node),
@@ -125,10 +129,16 @@ impl Port {
     }
 }
 
-fn judge() -> Arc<TokenJudge> {
+fn authenticator() -> Arc<TokenAuthenticator> {
     let (notices, _) = Notices::new();
     let revocations = Revocations::default();
-    Arc::new(TokenJudge::new(JudgeSettings::default(), revocations, 0, None, notices))
+    Arc::new(TokenAuthenticator::new(
+        AuthenticatorSettings::default(),
+        revocations,
+        0,
+        None,
+        notices,
+    ))
 }
 
 #[test]

@@ -5,11 +5,11 @@
 //! drains it and stops it ([`crate::draining`]); a second one stops it at once. SIGHUP reloads the
 //! configuration ([`crate::reload`]).
 
+mod node_requests;
 mod operating;
 mod serving;
 mod starting;
 mod url;
-mod wishes;
 
 use crate::configuration::assemble::milliseconds;
 use crate::configuration::options::{Listen, Node};
@@ -27,11 +27,11 @@ use crate::{admin, journal, process, service_manager, shortages, sys_statistics}
 use anyhow::Context;
 use net::system::{give_up_low_ports, nofile_limit, raise_nofile_limit};
 use node::upgrade::fail_at;
+use node_requests::NodeRequest;
 use serving::Serving;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use url::http_url;
-use wishes::Wish;
 
 /// Flags of `serve`.
 #[derive(Debug, clap::Args)]
@@ -71,10 +71,10 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
     let _flushing = log.flushing();
     // Before any thread starts: each thread inherits these settings.
     process::identity::settle(&configuration, &log)?;
-    let (sender, wishes) = mpsc::channel();
-    wishes::watch_signals(sender.clone(), log);
+    let (sender, node_requests) = mpsc::channel();
+    node_requests::watch_signals(sender.clone(), log);
     if end_with_stdin {
-        wishes::watch_input(sender.clone());
+        node_requests::watch_input(sender.clone());
     }
     raise_descriptor_limit(log);
     let operators = inherited.operators(&configuration.read::<Listen>().operators, &sockets)?;
@@ -122,31 +122,31 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
     operating::announce(socket.as_ref(), (&sessions, &own_url), log);
     log.announce("ready", &[]);
 
-    let wish = wait_for_end(&wishes, &reloader, &upgrader, &operating)?;
-    end(&serving, wish, (&reloader, &operating), log)
+    let request = wait_for_end(&node_requests, &reloader, &upgrader, &operating)?;
+    end(&serving, request, (&reloader, &operating), log)
 }
 
 /// Reloads and upgrades at signals, until something ends the node.
 fn wait_for_end(
-    wishes: &mpsc::Receiver<Wish>,
+    node_requests: &mpsc::Receiver<NodeRequest>,
     reloader: &Reloader,
     upgrader: &Upgrader,
     operating: &admin::Ending,
-) -> Result<Wish, Ending> {
+) -> Result<NodeRequest, Ending> {
     loop {
-        match wishes.recv().context("the signal thread has ended")? {
-            Wish::Signal(Signal::Hangup) => {
+        match node_requests.recv().context("the signal thread has ended")? {
+            NodeRequest::Signal(Signal::Hangup) => {
                 // The reload has logged its result.
                 let _ = reloader.reload("SIGHUP");
             }
-            Wish::Signal(Signal::Upgrade) => {
+            NodeRequest::Signal(Signal::Upgrade) => {
                 // The upgrade has logged its result.
                 if let Ok(given) = upgrader.upgrade() {
                     operating.begin();
-                    upgrader.end(given, || wishes.try_iter().any(Wish::is_end));
+                    upgrader.end(given, || node_requests.try_iter().any(NodeRequest::is_end));
                 }
             }
-            wish => return Ok(wish),
+            request => return Ok(request),
         }
     }
 }
@@ -183,17 +183,17 @@ fn upgrader(
     operators: Vec<TcpListener>,
     sockets: Sockets,
     log: Log,
-    wishes: mpsc::Sender<Wish>,
+    node_requests: mpsc::Sender<NodeRequest>,
 ) -> Upgrader {
     let entitled = serving.entitled.as_ref();
     Upgrader {
         node: Arc::clone(&serving.node),
         draining: Arc::clone(&serving.draining),
-        judge: entitled.map(|entitled| Arc::clone(&entitled.judge)),
+        authenticator: entitled.map(|entitled| Arc::clone(&entitled.authenticator)),
         operators,
         sockets,
         log,
-        begin: Box::new(move || wishes.send(Wish::Signal(Signal::Upgrade)).is_ok()),
+        begin: Box::new(move || node_requests.send(NodeRequest::Signal(Signal::Upgrade)).is_ok()),
         asking: Mutex::default(),
     }
 }
@@ -213,33 +213,33 @@ fn tell_service_manager(serving: &Serving) -> Result<(), Ending> {
 /// Drains and stops the node, with the window of the request or else of the configuration in force.
 fn end(
     serving: &Serving,
-    wish: Wish,
+    request: NodeRequest,
     (reloader, operating): (&Reloader, &admin::Ending),
     log: Log,
 ) -> Result<(), Ending> {
     let Node { drain_delay, drain_window, .. } = reloader.read();
-    let window_ms = match wish {
-        Wish::Drain(window_ms) => window_ms,
-        Wish::Signal(_) => None,
+    let window_ms = match request {
+        NodeRequest::Drain(window_ms) => window_ms,
+        NodeRequest::Signal(_) => None,
     };
     let plan = draining::Plan {
         delay_ms: milliseconds(drain_delay),
         window_ms: window_ms.unwrap_or_else(|| milliseconds(drain_window)),
     };
-    let reason = match wish {
-        Wish::Drain(_) => "POST /api/v1/drain",
-        Wish::Signal(Signal::Terminate) => "SIGTERM",
-        Wish::Signal(_) => "SIGINT",
+    let reason = match request {
+        NodeRequest::Drain(_) => "POST /api/v1/drain",
+        NodeRequest::Signal(Signal::Terminate) => "SIGTERM",
+        NodeRequest::Signal(_) => "SIGINT",
     };
     let ended = serving.draining.run(&serving.node, plan, reason, &log);
     // Lets operators read the final progress.
     operating.begin();
     operating.wait(draining::FAREWELL);
-    match (wish, ended) {
+    match (request, ended) {
         (_, Err(_)) => Err(Ending::FailedAndTold),
         // A supervisor or an operator requested this end, so it is a success.
-        (Wish::Signal(Signal::Terminate) | Wish::Drain(_), Ok(())) => Ok(()),
-        (Wish::Signal(signal), Ok(())) => Err(Ending::Signal(signal)),
+        (NodeRequest::Signal(Signal::Terminate) | NodeRequest::Drain(_), Ok(())) => Ok(()),
+        (NodeRequest::Signal(signal), Ok(())) => Err(Ending::Signal(signal)),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::exit::Ending;
 use crate::flags::ConfigurationArguments;
 use anyhow::{Context, anyhow};
 use broker::entitlement::{Action, CREDENTIAL_BYTES_MAX, CredentialKind, Entitlement, NEVER};
-use entitlement::TokenJudge;
+use entitlement::TokenAuthenticator;
 use entitlement::algorithm::{Algorithm, Family};
 use entitlement::api_keys::{API_KEY_PREFIX, new_api_key, sha256};
 use entitlement::issue::{SigningKey, new_pair, new_secret};
@@ -265,7 +265,7 @@ fn random_id() -> anyhow::Result<String> {
 
 fn check(arguments: &Check) -> Result<(), Ending> {
     let configuration = configuration::load(&arguments.configuration.sources())?;
-    let settings = entitled::judge_settings(&configuration)?;
+    let settings = entitled::authenticator_settings(&configuration)?;
     let fetched = entitled::fetch_once(&configuration)?;
     let revocations = match entitled::data_dir(&configuration) {
         Some(directory) => revocation_file::read(&directory)
@@ -273,15 +273,15 @@ fn check(arguments: &Check) -> Result<(), Ending> {
         None => entitlement::revocations::Revocations::default(),
     };
     let (notices, _) = Notices::new();
-    let judge = TokenJudge::new(settings, revocations, 0, None, notices);
-    judge.replace_fetched(fetched);
+    let authenticator = TokenAuthenticator::new(settings, revocations, 0, None, notices);
+    authenticator.replace_fetched(fetched);
     let credential = credential(arguments)?;
     let kind = if credential.starts_with(API_KEY_PREFIX) {
         CredentialKind::ApiKey
     } else {
         CredentialKind::Token
     };
-    match judge.explain(kind, credential.as_bytes(), now_s()) {
+    match authenticator.explain(kind, credential.as_bytes(), now_s()) {
         Ok(entitlement) => say_allowed(arguments, &entitlement),
         Err(refusal) => {
             say_refused(&refusal)?;

@@ -54,7 +54,7 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
         hash_seed: (RandomState::new().hash_one(0), RandomState::new().hash_one(1)),
         data_dir: node.data_dir,
         // Its keys are read by who starts the node.
-        judge: None,
+        authenticator: None,
         // Its reader is who starts the node.
         journal: None,
         inheritance: None,

@@ -79,7 +79,7 @@ pub fn merge(
     merged
 }
 
-/// Keys wait for the next start where this one has no judge of them.
+/// Keys wait for the next start where this one has no authenticator of them.
 pub fn keep_keys(running: &Configuration, merged: &mut Configuration, changes: &mut [Change]) {
     merged.token_keys.clone_from(&running.token_keys);
     merged.api_keys.clone_from(&running.api_keys);

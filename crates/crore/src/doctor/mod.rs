@@ -1,15 +1,16 @@
 //! `crore doctor`: reads the machine, reports what limits the number of connections and how to
 //! raise it, and changes it on request.
 //!
-//! The machine is captured as texts (`source`), which `machine` parses; the evaluation (`judge`,
-//! with `walls` and `tuning`) is a pure function of them. Only `source`, `apply` and `node` access
+//! The machine is captured as texts (`source`), which `machine` parses; the evaluation (`assess`,
+//! with `limits` and `tuning`) is a pure function of them. Only `source`, `apply` and `node` access
 //! the system.
 //!
 //! Exit codes: 0 if no limit is below the target, else 1.
 
 mod apply;
+mod assess;
 mod finding;
-mod judge;
+mod limits;
 mod machine;
 mod node;
 mod show;
@@ -17,10 +18,9 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod tuning;
-mod walls;
 
+pub use assess::Assessment;
 pub use finding::{bytes, count};
-pub use judge::Judgement;
 pub use machine::Machine;
 pub use source::Captured;
 
@@ -83,29 +83,29 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         fs::write(file, captured.to_text())
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    let judge = |captured: Captured| {
+    let assess = |captured: Captured| {
         let machine = Machine::new(captured);
-        Judgement::of(&machine, arguments.target_connections, arguments.io_threads)
+        Assessment::of(&machine, arguments.target_connections, arguments.io_threads)
     };
-    let mut judgement = judge(captured);
+    let mut assessment = assess(captured);
     if !arguments.json {
-        show::judgement(&judgement, &mut output)?;
+        show::assessment(&assessment, &mut output)?;
     }
     let mut outcomes = Vec::new();
     if arguments.apply {
-        outcomes = apply_changes(arguments, &judgement, &mut output)?;
+        outcomes = apply_changes(arguments, &assessment, &mut output)?;
         if !outcomes.is_empty() {
-            judgement = judge(Captured::read(&arguments.root));
+            assessment = assess(Captured::read(&arguments.root));
         }
     }
     let node = node_memory(arguments)?;
     if arguments.json {
-        let object = show::json(&judgement, &outcomes, node.as_ref());
+        let object = show::json(&assessment, &outcomes, node.as_ref());
         writeln!(output, "{object}")?;
     } else {
         if !outcomes.is_empty() {
             writeln!(output)?;
-            show::conclusion(&judgement, &mut output)?;
+            show::conclusion(&assessment, &mut output)?;
         }
         if let Some(memory) = &node {
             let url = arguments.admin.as_deref().unwrap_or(ADMIN_URL);
@@ -113,7 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         }
     }
     let is_applied = outcomes.iter().all(Outcome::is_done);
-    if judgement.is_wanting() || !is_applied { Err(Ending::FailedAndTold) } else { Ok(()) }
+    if assessment.is_wanting() || !is_applied { Err(Ending::FailedAndTold) } else { Ok(()) }
 }
 
 /// Reads a machine that was captured to a file.
@@ -148,10 +148,10 @@ pub fn connections(text: &str) -> Result<u64, String> {
 
 fn apply_changes(
     arguments: &Arguments,
-    judgement: &Judgement,
+    assessment: &Assessment,
     output: &mut impl Write,
 ) -> Result<Vec<Outcome>, Ending> {
-    let changes = apply::changes(&judgement.findings);
+    let changes = apply::changes(&assessment.findings);
     if changes.is_empty() {
         if !arguments.json {
             writeln!(output, "\nThere is nothing to apply.")?;

@@ -1,8 +1,8 @@
 //! The result of the doctor as text and as JSON.
 
 use super::apply::Outcome;
+use super::assess::Assessment;
 use super::finding::{Finding, Verdict, bytes, count};
-use super::judge::Judgement;
 use super::node::NodeMemory;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -11,10 +11,10 @@ use std::io::{self, Write};
 ///
 /// # Errors
 /// Standard output fails.
-pub fn judgement(judgement: &Judgement, output: &mut impl Write) -> io::Result<()> {
-    conclusion(judgement, output)?;
+pub fn assessment(assessment: &Assessment, output: &mut impl Write) -> io::Result<()> {
+    conclusion(assessment, output)?;
     writeln!(output)?;
-    for finding in &judgement.findings {
+    for finding in &assessment.findings {
         show(finding, output)?;
     }
     Ok(())
@@ -24,8 +24,8 @@ pub fn judgement(judgement: &Judgement, output: &mut impl Write) -> io::Result<(
 ///
 /// # Errors
 /// Standard output fails.
-pub fn conclusion(judgement: &Judgement, output: &mut impl Write) -> io::Result<()> {
-    for line in judgement.conclusion() {
+pub fn conclusion(assessment: &Assessment, output: &mut impl Write) -> io::Result<()> {
+    for line in assessment.conclusion() {
         writeln!(output, "{line}")?;
     }
     Ok(())
@@ -90,11 +90,11 @@ pub fn outcome(outcome: &Outcome, output: &mut impl Write) -> io::Result<()> {
 }
 
 /// The result as one object.
-pub fn json(judgement: &Judgement, outcomes: &[Outcome], node: Option<&NodeMemory>) -> Value {
+pub fn json(assessment: &Assessment, outcomes: &[Outcome], node: Option<&NodeMemory>) -> Value {
     let bound = |bound: Option<(&str, u64)>| {
         bound.map(|(wall, connections)| json!({"wall": wall, "connections": connections}))
     };
-    let findings: Vec<Value> = judgement.findings.iter().map(finding_json).collect();
+    let findings: Vec<Value> = assessment.findings.iter().map(finding_json).collect();
     let outcomes: Vec<Value> = outcomes
         .iter()
         .map(|outcome| {
@@ -116,12 +116,12 @@ pub fn json(judgement: &Judgement, outcomes: &[Outcome], node: Option<&NodeMemor
         })
     });
     json!({
-        "target_connections": judgement.target,
-        "target_is_own": judgement.is_own_target,
-        "wanting": judgement.is_wanting(),
-        "now": bound(judgement.now),
-        "after_apply": bound(judgement.after_apply),
-        "after_all": bound(judgement.after_all),
+        "target_connections": assessment.target,
+        "target_is_own": assessment.is_own_target,
+        "wanting": assessment.is_wanting(),
+        "now": bound(assessment.now),
+        "after_apply": bound(assessment.after_apply),
+        "after_all": bound(assessment.after_all),
         "findings": findings,
         "applied": outcomes,
         "node": node,

@@ -1,8 +1,8 @@
-//! The judgement over captured machines. `small_virtual_machine` was captured with `--capture`; the
-//! other two were written after it, with what containers and large servers have otherwise.
+//! The assessment over captured machines. `small_virtual_machine` was captured with `--capture`;
+//! the other two were written after it, with what containers and large servers have otherwise.
 
+use super::assess::Assessment;
 use super::finding::{Finding, Verdict};
-use super::judge::Judgement;
 use super::machine::Machine;
 use super::source::Captured;
 
@@ -10,14 +10,14 @@ const SMALL_VIRTUAL_MACHINE: &str = include_str!("fixtures/small_virtual_machine
 const SMALL_CONTAINER: &str = include_str!("fixtures/small_container.txt");
 const LARGE_SERVER: &str = include_str!("fixtures/large_server.txt");
 
-fn judge(machine: &str, target: Option<u64>) -> Judgement {
-    Judgement::of(&Machine::new(Captured::parse(machine)), target, None)
+fn assess(machine: &str, target: Option<u64>) -> Assessment {
+    Assessment::of(&Machine::new(Captured::parse(machine)), target, None)
 }
 
 /// Checks the findings that are not good, each with its word, and the conclusion.
 fn check(machine: &str, target: Option<u64>, expected: &str) {
-    let judgement = judge(machine, target);
-    let mut lines: Vec<String> = judgement
+    let assessment = assess(machine, target);
+    let mut lines: Vec<String> = assessment
         .findings
         .iter()
         .filter(|finding| finding.verdict != Verdict::Ok)
@@ -27,7 +27,7 @@ fn check(machine: &str, target: Option<u64>, expected: &str) {
             format!("{} {}{command}", finding.verdict.word(), finding.name)
         })
         .collect();
-    lines.extend(judgement.conclusion());
+    lines.extend(assessment.conclusion());
     let expected: Vec<&str> = expected.trim().lines().map(str::trim).collect();
     assert_eq!(lines, expected, "\n{}", lines.join("\n"));
 }
@@ -54,9 +54,9 @@ fn a_small_virtual_machine_for_a_million() {
 fn the_kernels_table_of_connections_is_small() {
     let entries = |entries: i32| {
         let file = format!("=== /proc/sys/net/ipv4/tcp_ehash_entries\n{entries}\n");
-        let judgement = judge(&format!("{file}{SMALL_VIRTUAL_MACHINE}"), Some(1_000_000));
+        let assessment = assess(&format!("{file}{SMALL_VIRTUAL_MACHINE}"), Some(1_000_000));
         let named = |finding: &&Finding| finding.name == "net.ipv4.tcp_ehash_entries";
-        let finding = judgement.findings.iter().find(named).unwrap();
+        let finding = assessment.findings.iter().find(named).unwrap();
         (finding.verdict, finding.advice.join(" "))
     };
     let (verdict, advice) = entries(262_144);
@@ -133,19 +133,19 @@ fn a_large_server_for_ten_million() {
 /// first.
 #[test]
 fn a_sound_machine_looks_sound() {
-    let judgement = judge(SMALL_VIRTUAL_MACHINE, None);
-    assert_eq!((judgement.target, judgement.is_wanting()), (100_000, false));
+    let assessment = assess(SMALL_VIRTUAL_MACHINE, None);
+    assert_eq!((assessment.target, assessment.is_wanting()), (100_000, false));
     let mut output = Vec::new();
-    super::show::judgement(&judgement, &mut output).unwrap();
+    super::show::assessment(&assessment, &mut output).unwrap();
     let text = String::from_utf8(output).unwrap();
     let first = "Target: 100,000 connections (--target-connections sets another number).\n\
                  This machine can hold 575,796 connections now.";
     assert!(text.starts_with(first), "{text}");
     assert!(!text.contains("BAD") && !text.contains("for ever"), "{text}");
     assert!(text.contains("\nok   fs.nr_open: "), "{text}");
-    let wanting = judge(SMALL_VIRTUAL_MACHINE, Some(1_000_000));
+    let wanting = assess(SMALL_VIRTUAL_MACHINE, Some(1_000_000));
     let mut output = Vec::new();
-    super::show::judgement(&wanting, &mut output).unwrap();
+    super::show::assessment(&wanting, &mut output).unwrap();
     let text = String::from_utf8(output).unwrap();
     assert!(text.contains("\nLOW  net.ipv4.tcp_mem: "), "{text}");
     assert!(text.contains("     permanently: `net.ipv4.tcp_mem="), "{text}");
@@ -158,10 +158,10 @@ fn what_is_proposed_is_enough() {
     for (machine, target) in
         [(SMALL_VIRTUAL_MACHINE, 3_000_000), (SMALL_CONTAINER, 100_000), (LARGE_SERVER, 30_000_000)]
     {
-        let judgement = judge(machine, Some(target));
+        let assessment = assess(machine, Some(target));
         let mut text = machine.to_owned();
         let mut changed = Vec::new();
-        for change in judgement.findings.iter().filter_map(|finding| finding.change.as_ref()) {
+        for change in assessment.findings.iter().filter_map(|finding| finding.change.as_ref()) {
             let path = format!("=== /proc/sys/{}\n", change.name.replace('.', "/"));
             // The first of two with one name would be taken.
             let (before, rest) = text.split_once(&path).unwrap();
@@ -170,21 +170,21 @@ fn what_is_proposed_is_enough() {
             changed.push(change.name);
         }
         assert!(!changed.is_empty());
-        let after = judge(&text, Some(target));
+        let after = assess(&text, Some(target));
         for finding in &after.findings {
             let is_enough = finding.change.is_none();
             // Half of the memory is the most that sockets are given.
             assert!(is_enough || finding.name == "net.ipv4.tcp_mem", "{finding:#?}");
         }
         let now = after.now.unwrap().1;
-        assert_eq!(Some(now), judgement.after_apply.map(|(_, connections)| connections));
+        assert_eq!(Some(now), assessment.after_apply.map(|(_, connections)| connections));
     }
 }
 
 #[test]
 fn nothing_is_said_about_what_a_machine_does_not_tell() {
-    let judgement = judge("", Some(5));
-    assert!(judgement.findings.is_empty() && !judgement.is_wanting());
+    let assessment = assess("", Some(5));
+    assert!(assessment.findings.is_empty() && !assessment.is_wanting());
 }
 
 #[test]

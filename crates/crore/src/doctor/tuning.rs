@@ -2,8 +2,8 @@
 //! kernel's version. Pure.
 
 use super::finding::{Change, Finding, Verdict, count};
+use super::limits::Load;
 use super::machine::Machine;
-use super::walls::Wish;
 
 /// The value of `listen.backlog` for each I/O thread.
 const BACKLOG: u64 = 4_096;
@@ -17,7 +17,7 @@ const KERNEL_MIN: (u32, u32) = (5, 11);
 const KERNEL_MIGRATES: (u32, u32) = (5, 14);
 
 /// All findings of this module.
-pub fn findings(machine: &Machine, wish: Wish) -> Vec<Finding> {
+pub fn findings(machine: &Machine, load: Load) -> Vec<Finding> {
     let all = [
         kernel(machine),
         private_tables(machine),
@@ -26,8 +26,8 @@ pub fn findings(machine: &Machine, wish: Wish) -> Vec<Finding> {
         backlog(machine),
         half_open(machine),
         cookies(machine),
-        packets(machine, wish),
-        established(machine, wish),
+        packets(machine, load),
+        established(machine, load),
         receive_buffers(machine),
         send_buffers(machine),
         migration(machine),
@@ -137,14 +137,14 @@ fn cookies(machine: &Machine) -> Option<Finding> {
     Some(if value == 0 { finding.with_change(Verdict::Limits, change) } else { finding })
 }
 
-fn packets(machine: &Machine, wish: Wish) -> Option<Finding> {
+fn packets(machine: &Machine, load: Load) -> Option<Finding> {
     let meaning = "queue of packets for a processor, used for packets steered from another one and on loopback; beyond it, packets are dropped";
-    let least = if wish.connections >= 1_000_000 { 10_000 } else { 1_000 };
+    let least = if load.connections >= 1_000_000 { 10_000 } else { 1_000 };
     at_least(machine, "net.core.netdev_max_backlog", least, meaning)
 }
 
 /// The kernel creates the table for its socket lookups when the machine starts.
-fn established(machine: &Machine, wish: Wish) -> Option<Finding> {
+fn established(machine: &Machine, load: Load) -> Option<Finding> {
     let text = machine.text("/proc/sys/net/ipv4/tcp_ehash_entries")?.trim();
     // A minus sign: the table of the first namespace, shared.
     let entries: u64 = text.trim_start_matches('-').parse().ok()?;
@@ -153,8 +153,8 @@ fn established(machine: &Machine, wish: Wish) -> Option<Finding> {
         count(entries),
         "slots of the table in which the kernel looks up the connection of each packet; with more than two connections per slot, it follows chains",
     );
-    let places = wish.connections.next_power_of_two();
-    Some(if wish.connections > ESTABLISHED_PER_PLACE * entries {
+    let places = load.connections.next_power_of_two();
+    Some(if load.connections > ESTABLISHED_PER_PLACE * entries {
         finding
             .but(
                 Verdict::Limits,

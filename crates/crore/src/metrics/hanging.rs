@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::configuration::{self, Sources as Given, assemble};
-use broker::entitlement::{CredentialKind, Decision, Digest, Entitlement, Judge, NEVER};
+use broker::entitlement::{Authenticator, CredentialKind, Decision, Digest, Entitlement, NEVER};
 use broker::settings::EntitlementSettings;
 use node::Node;
 use std::io::Write;
@@ -18,8 +18,8 @@ struct Hanging {
     go: Mutex<Receiver<()>>,
 }
 
-impl Judge for Hanging {
-    fn judge(&self, _: CredentialKind, _: &[u8], digest: Digest, _: u64) -> Decision {
+impl Authenticator for Hanging {
+    fn authenticate(&self, _: CredentialKind, _: &[u8], digest: Digest, _: u64) -> Decision {
         self.asked.send(()).unwrap();
         let go = self.go.lock().unwrap_or_else(PoisonError::into_inner);
         go.recv().unwrap_err();
@@ -57,7 +57,7 @@ fn a_thread_that_hangs_is_silent() {
     options.transport.private_tables = false;
     options.settings.entitlement = Some(EntitlementSettings::default());
     let go = Mutex::new(go);
-    options.judge = Some(Arc::new(Hanging { asked, go }));
+    options.authenticator = Some(Arc::new(Hanging { asked, go }));
     let node = node::start(options).unwrap();
     let silent = || number(&node, "crore_io_threads_silent");
     let mut client = TcpStream::connect(node.addresses()[0]).unwrap();

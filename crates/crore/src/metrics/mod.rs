@@ -44,7 +44,7 @@ pub struct Sources<'a> {
     /// Counters of its shards, log threads and sockets.
     pub statistics: NodeStatistics,
     /// Counters of the authenticator.
-    pub judge: OfJudge,
+    pub authenticator: OfJudge,
     /// Reloads of the configuration.
     pub reloads: Counts,
     /// Lines of the log.
@@ -84,8 +84,8 @@ pub fn collect(sources: &Sources<'_>) -> Vec<Family> {
     disks::write(&mut families, statistics);
     families.declared(&statistics.tls);
     tls::write(&mut families, &statistics.tls);
-    families.declared(&sources.judge);
-    entitlement::write(&mut families, &sources.judge);
+    families.declared(&sources.authenticator);
+    entitlement::write(&mut families, &sources.authenticator);
     process::write_threads(&mut families, statistics);
     let rest = memory::rest(&statistics.memory);
     process::write_memory(&mut families, &statistics.memory, rest);

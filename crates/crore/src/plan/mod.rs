@@ -10,7 +10,7 @@
 mod check;
 mod predict;
 
-use crate::doctor::{self, Captured, Judgement, Machine, bytes, count};
+use crate::doctor::{self, Assessment, Captured, Machine, bytes, count};
 use crate::exit::Ending;
 use anyhow::{Context, anyhow};
 use bench::units::{parse_duration, parse_size, scaled};
@@ -85,7 +85,7 @@ pub struct Arguments {
 
 /// A limit of growth.
 #[derive(Clone, PartialEq, Debug)]
-struct Wall {
+struct GrowthLimit {
     name: String,
     /// Maximum number of connections of this kind.
     connections: u64,
@@ -112,14 +112,14 @@ fn plan(arguments: &Arguments, output: &mut impl Write) -> Result<(), Ending> {
     let cores = arguments.cores.or(machine.cores()).unwrap_or(1);
     let demand = demand(arguments, cores);
     let prediction = Prediction::of(&demand);
-    let walls = walls(arguments, &machine, &demand, &prediction, cores);
-    let first = walls.iter().min_by_key(|wall| wall.connections);
+    let growth_limits = growth_limits(arguments, &machine, &demand, &prediction, cores);
+    let first = growth_limits.iter().min_by_key(|limit| limit.connections);
     if arguments.json {
-        writeln!(output, "{}", as_json(&demand, &prediction, &walls))?;
+        writeln!(output, "{}", as_json(&demand, &prediction, &growth_limits))?;
     } else {
-        show(&demand, &prediction, &walls, cores, output)?;
+        show(&demand, &prediction, &growth_limits, cores, output)?;
     }
-    if first.is_some_and(|wall| (wall.connections as f64) < demand.connections) {
+    if first.is_some_and(|limit| (limit.connections as f64) < demand.connections) {
         Err(Ending::FailedAndTold)
     } else {
         Ok(())
@@ -150,19 +150,19 @@ const RING_BYTES: f64 = (4 << 20) as f64;
 
 /// The limits of this kind of load, each computed alone, with a rate that grows with the
 /// connections.
-fn walls(
+fn growth_limits(
     arguments: &Arguments,
     machine: &Machine,
     demand: &Demand,
     prediction: &Prediction,
     cores: u64,
-) -> Vec<Wall> {
+) -> Vec<GrowthLimit> {
     let connections = demand.connections;
-    let mut walls = Vec::new();
+    let mut growth_limits = Vec::new();
     let mut add = |name: &str, room: f64, needed: f64| {
         if needed > 0.0 {
             let share = (room / needed).max(0.0);
-            walls.push(Wall {
+            growth_limits.push(GrowthLimit {
                 name: name.to_owned(),
                 connections: (connections * share).min(1e12) as u64,
             });
@@ -180,23 +180,23 @@ fn walls(
     if let Some(bandwidth) = arguments.bandwidth {
         add("bandwidth", bandwidth, prediction.in_bits.max(prediction.out_bits));
     }
-    let judgement =
-        Judgement::of(machine, Some(connections as u64), Some(demand.io_threads as u64));
-    for finding in &judgement.findings {
+    let assessment =
+        Assessment::of(machine, Some(connections as u64), Some(demand.io_threads as u64));
+    for finding in &assessment.findings {
         // Memory was computed above, with that of messages.
         let bound = finding.connections_max.filter(|_| finding.name != "memory");
         if let Some(bound) = bound {
-            walls.push(Wall { name: finding.name.to_owned(), connections: bound });
+            growth_limits.push(GrowthLimit { name: finding.name.to_owned(), connections: bound });
         }
     }
-    walls.sort_by_key(|wall| wall.connections);
-    walls
+    growth_limits.sort_by_key(|limit| limit.connections);
+    growth_limits
 }
 
 fn show(
     demand: &Demand,
     prediction: &Prediction,
-    walls: &[Wall],
+    growth_limits: &[GrowthLimit],
     cores: u64,
     output: &mut impl Write,
 ) -> Result<(), Ending> {
@@ -236,11 +236,11 @@ fn show(
         demand.connections * prediction.connect_us / 1e6
     )?;
     writeln!(output, "Limits in connections of this kind, the lowest first:")?;
-    for wall in walls {
-        let mark = if (wall.connections as f64) < demand.connections { "limits" } else { "ok" };
-        writeln!(output, "{mark:<7} {:<28} {:>16}", wall.name, count(wall.connections))?;
+    for limit in growth_limits {
+        let mark = if (limit.connections as f64) < demand.connections { "limits" } else { "ok" };
+        writeln!(output, "{mark:<7} {:<28} {:>16}", limit.name, count(limit.connections))?;
     }
-    if let Some(first) = walls.first() {
+    if let Some(first) = growth_limits.first() {
         let fits = first.connections as f64 >= demand.connections;
         let verdict = if fits {
             "The load fits"
@@ -252,14 +252,14 @@ fn show(
     Ok(())
 }
 
-fn as_json(demand: &Demand, prediction: &Prediction, walls: &[Wall]) -> Value {
+fn as_json(demand: &Demand, prediction: &Prediction, growth_limits: &[GrowthLimit]) -> Value {
     let parts = |parts: &[Part]| -> Value {
         let parts = parts.iter().map(|part| (part.name.to_owned(), json!(part.amount)));
         Value::Object(parts.collect())
     };
-    let walls: Vec<Value> = walls
+    let growth_limits: Vec<Value> = growth_limits
         .iter()
-        .map(|wall| json!({"wall": wall.name, "connections": wall.connections}))
+        .map(|limit| json!({"limit": limit.name, "connections": limit.connections}))
         .collect();
     json!({
         "connections": demand.connections,
@@ -276,7 +276,7 @@ fn as_json(demand: &Demand, prediction: &Prediction, walls: &[Wall]) -> Value {
         "descriptors": prediction.descriptors,
         "threads": prediction.threads,
         "connect_cpu_us": prediction.connect_us,
-        "walls": walls,
+        "limits": growth_limits,
     })
 }
 

@@ -1,4 +1,4 @@
-//! The prediction: a demand and the budget in, memory, processor time, bandwidth and walls out.
+//! The prediction: a demand and the budget in, memory, processor time, bandwidth and limits out.
 //! Pure.
 
 use crate::budget::{connection, fixed, kernel, message, processor, tls, wire};

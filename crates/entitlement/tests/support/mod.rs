@@ -3,14 +3,14 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use broker::entitlement::{CredentialKind, Decision, Digest, Judge};
+use broker::entitlement::{Authenticator, CredentialKind, Decision, Digest};
 use entitlement::algorithm::Algorithm;
 use entitlement::issue::{PemPair, SigningKey, new_pair};
 use entitlement::keys::TokenKey;
 use entitlement::notices::Notices;
 use entitlement::refusal::Refusal;
 use entitlement::revocations::Revocations;
-use entitlement::{JudgeSettings, TokenJudge};
+use entitlement::{AuthenticatorSettings, TokenAuthenticator};
 use serde_json::{Value, json};
 
 /// The time of the tests.
@@ -54,13 +54,13 @@ pub fn hmac_key() -> TokenKey {
     TokenKey::of_secret(None, Algorithm::HS256, SECRET).unwrap()
 }
 
-pub fn judge(keys: Vec<TokenKey>) -> TokenJudge {
-    judge_of(JudgeSettings { token_keys: keys, ..JudgeSettings::default() })
+pub fn authenticator(keys: Vec<TokenKey>) -> TokenAuthenticator {
+    authenticator_of(AuthenticatorSettings { token_keys: keys, ..AuthenticatorSettings::default() })
 }
 
-pub fn judge_of(settings: JudgeSettings) -> TokenJudge {
+pub fn authenticator_of(settings: AuthenticatorSettings) -> TokenAuthenticator {
     let (notices, _) = Notices::new();
-    TokenJudge::new(settings, Revocations::default(), 1_000, None, notices)
+    TokenAuthenticator::new(settings, Revocations::default(), 1_000, None, notices)
 }
 
 /// Builds a token from these parts; the signature covers the first two.
@@ -70,12 +70,12 @@ pub fn token_of(header: &str, claims: &str, sign: impl Fn(&[u8]) -> Vec<u8>) -> 
     format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
-pub fn refusal(judge: &TokenJudge, token: &str) -> Option<Refusal> {
-    let verdict = judge.explain(CredentialKind::Token, token.as_bytes(), NOW_S);
+pub fn refusal(authenticator: &TokenAuthenticator, token: &str) -> Option<Refusal> {
+    let verdict = authenticator.explain(CredentialKind::Token, token.as_bytes(), NOW_S);
     verdict.err()
 }
 
-pub fn judged(judge: &TokenJudge, token: &str) -> Decision {
+pub fn authenticated(authenticator: &TokenAuthenticator, token: &str) -> Decision {
     let digest = Digest::of(CredentialKind::Token, token.as_bytes());
-    judge.judge(CredentialKind::Token, token.as_bytes(), digest, NOW_S)
+    authenticator.authenticate(CredentialKind::Token, token.as_bytes(), digest, NOW_S)
 }

@@ -2,7 +2,7 @@
 //! fan-out, unicast.
 //!
 //! Place: beside `pairs`, for `docs/benchmarks.md`. `--install` gets the others from registries; a
-//! run then starts each in turn, with the same cores and one load generator for all (`crowd`), in
+//! run then starts each in turn, with the same cores and one load generator for all (`load`), in
 //! its best configuration (`kind`). Rounds go over all servers, so that drift of the machine falls
 //! on all of them; the first of a round changes.
 //!
@@ -12,10 +12,10 @@
 //! target/release/lab peers --clients 200 --rounds 1        # seconds: does everything speak?
 //! target/release/lab peers --out peers.json
 //! ```
-mod crowd;
 mod dialect;
 mod install;
 mod kind;
+mod load;
 mod report;
 mod work;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Options;
-use super::crowd::{Crowd, Schedule, Topics};
 use super::kind::{Kind, Place};
+use super::load::{Load, Schedule, Topics};
 use crate::process::Process;
 
 /// Time without a message after which the missing ones count as lost.
@@ -63,27 +63,27 @@ pub fn measure(kind: Kind, options: &Options) -> anyhow::Result<Figures> {
             connections: options.clients + 100,
         })
     })?;
-    let mut crowd = Crowd::new(server.address, kind.dialect(), options.clients)?;
+    let mut load = Load::new(server.address, kind.dialect(), options.clients)?;
     let (third, most) = (options.clients / 3, options.clients * 2 / 3);
-    rest(&server, &mut crowd)?;
+    rest(&server, &mut load)?;
     let start = server.pss_bytes()?;
-    crowd.grow(third)?;
-    rest(&server, &mut crowd)?;
+    load.grow(third)?;
+    rest(&server, &mut load)?;
     let (before, before_ns) = (server.pss_bytes()?, server.processor_ns()?);
-    let spent_s = crowd.grow(options.clients)?;
+    let spent_s = load.grow(options.clients)?;
     let connect_ns = server.processor_ns()? - before_ns;
-    rest(&server, &mut crowd)?;
+    rest(&server, &mut load)?;
     let after = server.pss_bytes()?;
     let further = (options.clients - third) as f64;
-    crowd.shrink(most);
-    rest(&server, &mut crowd)?;
-    let unicast = deliver(&server, &mut crowd, options, options.unicast_rate, (most, 1))?;
-    crowd.shrink(0);
-    rest(&server, &mut crowd)?;
-    crowd.set_topics(Topics::Common);
-    crowd.grow(most)?;
-    rest(&server, &mut crowd)?;
-    let fan_out = deliver(&server, &mut crowd, options, options.fan_out_rate, (1, most))?;
+    load.shrink(most);
+    rest(&server, &mut load)?;
+    let unicast = deliver(&server, &mut load, options, options.unicast_rate, (most, 1))?;
+    load.shrink(0);
+    rest(&server, &mut load)?;
+    load.set_topics(Topics::Common);
+    load.grow(most)?;
+    rest(&server, &mut load)?;
+    let fan_out = deliver(&server, &mut load, options, options.fan_out_rate, (1, most))?;
     Ok(Figures {
         start_bytes: start as f64,
         connection_bytes: (after as f64 - before as f64) / further,
@@ -98,7 +98,7 @@ pub fn measure(kind: Kind, options: &Options) -> anyhow::Result<Figures> {
 /// subscribers each.
 fn deliver(
     server: &Process,
-    crowd: &mut Crowd,
+    load: &mut Load,
     options: &Options,
     rate: f64,
     (topics, copies): (u64, u64),
@@ -107,7 +107,7 @@ fn deliver(
     let expected = count * copies;
     let before_ns = server.processor_ns()?;
     let tally =
-        crowd.deliver(Schedule { rate, count, topics, size: options.size }, expected, PATIENCE)?;
+        load.deliver(Schedule { rate, count, topics, size: options.size }, expected, PATIENCE)?;
     let spent_ns = server.processor_ns()? - before_ns;
     let digest = tally.latency.digest();
     Ok(Delivery {
@@ -121,6 +121,6 @@ fn deliver(
     })
 }
 
-fn rest(server: &Process, crowd: &mut Crowd) -> anyhow::Result<()> {
-    server.wait_until_it_rests(|time| crowd.stay(time))
+fn rest(server: &Process, load: &mut Load) -> anyhow::Result<()> {
+    server.wait_until_it_rests(|time| load.stay(time))
 }

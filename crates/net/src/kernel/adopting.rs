@@ -2,8 +2,8 @@
 //! adoption of them under the same keys.
 //!
 //! Beside the path; [`crate::Passing`] has the order of calls. The old process copies descriptors,
-//! some at a time, and serves on. Its final state is a [`Roster`] of the connections. The new
-//! process adopts copies as they arrive, and at the end keeps those of the roster.
+//! some at a time, and serves on. Its final state is a [`ConnectionTable`] of the connections. The
+//! new process adopts copies as they arrive, and at the end keeps those of the table.
 //!
 //! Invariants: a copy in the new process changes nothing for the old one, except that a connection
 //! closed by the old process is closed for its peer when the copy is closed, too: so an orderly end
@@ -25,14 +25,14 @@ use stdx::handing::{Hand, Input};
 /// The connections of a thread by index: the last generation there, and the state of the socket of
 /// a present connection.
 #[derive(Hand)]
-pub struct Roster(Vec<(u32, u8)>);
+pub struct ConnectionTable(Vec<(u32, u8)>);
 
-/// In a roster: the connection is present.
+/// In a table: the connection is present.
 const PRESENT: u8 = 1;
 /// A write has found no room.
 const BLOCKED: u8 = 1 << 1;
 
-impl Roster {
+impl ConnectionTable {
     /// Number of present connections.
     pub fn connections_count(&self) -> usize {
         self.0.iter().filter(|(_, state)| state & PRESENT != 0).count()
@@ -115,7 +115,7 @@ impl Passing for Kernel {
                 }
             }
         };
-        Roster((0..self.slots.len()).map(entry).collect()).give(out);
+        ConnectionTable((0..self.slots.len()).map(entry).collect()).give(out);
         // All connections are examined once more: those that are new since are copied.
         copied.next = 0;
         !self.lingering.is_empty()
@@ -141,8 +141,8 @@ impl Passing for Kernel {
 
     fn settle(&mut self, input: &mut Input<'_>) -> io::Result<()> {
         let malformed = || io::Error::from(io::ErrorKind::InvalidData);
-        let roster = Roster::take(input).ok_or_else(malformed)?;
-        for (index, &(generation, state)) in (0..).zip(&roster.0) {
+        let table = ConnectionTable::take(input).ok_or_else(malformed)?;
+        for (index, &(generation, state)) in (0..).zip(&table.0) {
             let is_here =
                 self.slots.is_taken(index) && self.slots.occupant(index).generation == generation;
             if state & PRESENT == 0 {
@@ -160,7 +160,7 @@ impl Passing for Kernel {
                 self.watch_room(Conn { index, generation });
             }
         }
-        let generations = roster.0.iter().map(|(generation, _)| *generation);
+        let generations = table.0.iter().map(|(generation, _)| *generation);
         self.slots.settle(generations);
         Ok(())
     }

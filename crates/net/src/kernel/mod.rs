@@ -41,7 +41,7 @@ mod starting;
 mod starving;
 mod wake;
 
-pub use adopting::{Copied, Roster};
+pub use adopting::{ConnectionTable, Copied};
 pub use connect::ConnectOptions;
 pub use handover::Handover;
 pub use inherited::{inherited_address, inherited_listener};

@@ -15,7 +15,7 @@
 
 mod scaling;
 
-use broker::entitlement::Judge;
+use broker::entitlement::Authenticator;
 use broker::now::Now;
 use broker::settings::{CompressionSettings, LagPolicy, LogSettings, RuleSettings, Settings};
 use log::HeapMemory;
@@ -180,7 +180,11 @@ impl World {
         World::with(settings(is_packed), None, Nobody::default())
     }
 
-    fn with(settings: Settings, judge: Option<Arc<dyn Judge>>, mailbox: Nobody) -> World {
+    fn with(
+        settings: Settings,
+        authenticator: Option<Arc<dyn Authenticator>>,
+        mailbox: Nobody,
+    ) -> World {
         let is_packed = settings.compression.is_some();
         let now = Rc::new(Cell::new(Now { monotonic_ms: 1_000_000, unix_ms: 1_795_314_000_000 }));
         let reactor = Reactor::new(ReactorParts {
@@ -192,7 +196,7 @@ impl World {
             memory: Box::new(HeapMemory::new(1 << 30)),
             hash_seed: (1, 2),
             home: None,
-            judge,
+            authenticator,
             door: None,
             users: Arc::default(),
             pressure: Arc::default(),

@@ -7,8 +7,8 @@
 
 use super::{Bytes, Conn, Event, Nobody, World, handshake, masked, publication, settings};
 use broker::entitlement::{
-    CredentialKind, Decision, Digest, Entitlement, EntitlementLimits, Judge, NEVER, Permissions,
-    Signer, Terms,
+    Authenticator, CredentialKind, Decision, Digest, Entitlement, EntitlementLimits, NEVER,
+    Permissions, Signer, Terms,
 };
 use broker::settings::{EntitlementSettings, Settings, TicketKey};
 use node::mailbox::{Control, Post};
@@ -240,7 +240,7 @@ fn revoke(count: u32) {
     for _ in 0..count / SESSION_LEN {
         scale.subscribed_as(Some("everything"), SESSION_LEN, topic, None);
     }
-    scale.judge.is_revoked.store(true, Ordering::Relaxed);
+    scale.authenticator.is_revoked.store(true, Ordering::Relaxed);
     scale.tell(Control::Revoked);
     scale.count();
 }
@@ -257,19 +257,22 @@ fn reload(count: u32) {
 struct Scale {
     world: World,
     posts: Rc<RefCell<Vec<Post>>>,
-    judge: Arc<TwoTokens>,
+    authenticator: Arc<TwoTokens>,
 }
 
 impl Scale {
     fn new(settings: Settings) -> Scale {
-        let judge = Arc::new(TwoTokens::default());
+        let authenticator = Arc::new(TwoTokens::default());
         let asked = settings.entitlement.is_some();
         let mailbox = Nobody::default();
         let posts = mailbox.0.clone();
-        let mut world =
-            World::with(settings, asked.then(|| judge.clone() as Arc<dyn Judge>), mailbox);
+        let mut world = World::with(
+            settings,
+            asked.then(|| authenticator.clone() as Arc<dyn Authenticator>),
+            mailbox,
+        );
         world.reactor.net_mut().may_close = true;
-        Scale { world, posts, judge }
+        Scale { world, posts, authenticator }
     }
 
     fn tell(&mut self, control: Control) {
@@ -427,8 +430,14 @@ struct TwoTokens {
     is_revoked: AtomicBool,
 }
 
-impl Judge for TwoTokens {
-    fn judge(&self, _: CredentialKind, credential: &[u8], digest: Digest, _: u64) -> Decision {
+impl Authenticator for TwoTokens {
+    fn authenticate(
+        &self,
+        _: CredentialKind,
+        credential: &[u8],
+        digest: Digest,
+        _: u64,
+    ) -> Decision {
         let mut permissions = Permissions::default();
         if credential == b"everything" {
             permissions.subscribe = vec!["#".into()];

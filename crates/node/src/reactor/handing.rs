@@ -46,7 +46,7 @@ impl Hand for Shard {
         Settings::layout(layout);
         Edge::layout(layout);
         Home::layout(layout);
-        crate::judging::layout(layout);
+        crate::authenticating::layout(layout);
         crate::logs::layout(layout);
         crate::proxied::layout(layout);
         tls::layout(layout);
@@ -64,7 +64,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         if let Some(home) = &self.home {
             home.hand_over(out);
         }
-        self.judging.hand_over(out);
+        self.authenticating.hand_over(out);
         self.door.is_some().give(out);
         if let Some(door) = &self.door {
             door.hand_over(out);
@@ -115,7 +115,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
     }
 
     fn take_rest(&mut self, input: &mut Input<'_>) -> Option<()> {
-        self.judging.take_over(input)?;
+        self.authenticating.take_over(input)?;
         let mut counted = Counted::new();
         if bool::take(input)? {
             let pace: Bucket = Hand::take(input)?;

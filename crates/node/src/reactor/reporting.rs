@@ -33,7 +33,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         memory.add(Component::Network, lists + door + self.buffer_filled);
         let posts = vector_bytes::<Post>(self.posts.capacity());
         memory.add(Component::Mailboxes, posts + self.home_out.memory_bytes());
-        memory.add(Component::Input, self.judging.memory_bytes());
+        memory.add(Component::Input, self.authenticating.memory_bytes());
         memory
     }
 }

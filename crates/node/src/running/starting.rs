@@ -130,7 +130,7 @@ impl Node {
             connect_rate_max: options.connect_rate_max.map(|rate| rate.div_ceil(threads_count)),
             pressure: self.pressure.clone(),
             hash_seed: options.hash_seed,
-            judge: options.judge,
+            authenticator: options.authenticator,
             journal: options.journal,
             began: self.began,
         };

@@ -13,9 +13,9 @@ use std::sync::atomic::Ordering;
 
 impl Node {
     /// Hands everything over to the process at the other end of `control`, with the operators'
-    /// listeners and standard input. `judge` returns the authenticator's state, after its last
-    /// decision; `kill` ends the new process at once. After a success that process is the node, and
-    /// this one must end without touching anything.
+    /// listeners and standard input. `authenticator` returns the authenticator's state, after its
+    /// last decision; `kill` ends the new process at once. After a success that process is the
+    /// node, and this one must end without touching anything.
     ///
     /// # Errors
     /// The reason of the failure; the node serves on.
@@ -23,7 +23,7 @@ impl Node {
         &self,
         control: OwnedFd,
         (operators, input): (&[std::net::TcpListener], BorrowedFd<'_>),
-        (version, judge): (&str, &dyn Fn() -> Vec<u8>),
+        (version, authenticator): (&str, &dyn Fn() -> Vec<u8>),
         kill: &mut dyn FnMut(),
     ) -> Result<Giving, UpgradeError> {
         if self.is_draining.load(Ordering::Relaxed) {
@@ -56,22 +56,22 @@ impl Node {
             control: &Passage::of(control),
             logs: logs.collect(),
             freeze_patience: FREEZE_PATIENCE,
-            judge,
+            authenticator,
         };
         coordinator.run(&hello, &descriptors, kill)
     }
 
     /// Takes the place of the previous process, if this node was started with its
     /// [`crate::upgrade::Inheritance`]: waits for all state and for the commit, and then serves.
-    /// `judge` reads the state of the previous authenticator, and returns whether it is
+    /// `authenticator` reads the state of the previous authenticator, and returns whether it is
     /// well-formed.
     ///
     /// # Errors
     /// The previous process serves on; this one must end.
-    pub fn take_over(&self, judge: &dyn Fn(&[u8]) -> bool) -> io::Result<()> {
+    pub fn take_over(&self, authenticator: &dyn Fn(&[u8]) -> bool) -> io::Result<()> {
         let mut adopting = self.adopting.lock().unwrap_or_else(PoisonError::into_inner);
         match adopting.take() {
-            Some(adopting) => adopting.finish(&self.shards.0, judge),
+            Some(adopting) => adopting.finish(&self.shards.0, authenticator),
             None => Ok(()),
         }
     }

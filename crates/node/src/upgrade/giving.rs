@@ -80,7 +80,7 @@ pub(crate) struct Coordinator<'a> {
     /// Time limit from the end of service to the commit.
     pub freeze_patience: Duration,
     /// Creates the authenticator's state for the hand-over.
-    pub judge: &'a dyn Fn() -> Vec<u8>,
+    pub authenticator: &'a dyn Fn() -> Vec<u8>,
 }
 
 impl Coordinator<'_> {
@@ -153,7 +153,7 @@ impl Coordinator<'_> {
         let handed = self.ask_logs(LogOrder::HandOver);
         let lingering = self.ask("handing over", deadline, Order::HandOver)?;
         self.hand_over_logs(&handed, deadline)?;
-        self.say(kind::JUDGE, &(self.judge)(), &[])?;
+        self.say(kind::JUDGE, &(self.authenticator)(), &[])?;
         let patience = deadline.saturating_duration_since(Instant::now());
         let set = self.control.give_up_after(patience.max(STEP_PATIENCE));
         set.map_err(|error| UpgradeError::Lost("taking over", error))?;
@@ -351,7 +351,7 @@ mod tests {
             control: &control,
             logs: vec![(0, "kept", &log)],
             freeze_patience,
-            judge: &Vec::new,
+            authenticator: &Vec::new,
         };
         let given = coordinator.freeze_and_commit(&mut || panic!("nothing was committed"));
         let is_named = matches!(&given, Err(UpgradeError::Log(name, _)) if name == "kept");

@@ -208,7 +208,11 @@ impl Adopting {
     ///
     /// # Errors
     /// Something is missing, or the old process serves on; this one must end.
-    pub fn finish(self, shards: &[Address], judge: &dyn Fn(&[u8]) -> bool) -> io::Result<()> {
+    pub fn finish(
+        self,
+        shards: &[Address],
+        authenticator: &dyn Fn(&[u8]) -> bool,
+    ) -> io::Result<()> {
         let control = &self.inheritance.control;
         let deadline = Instant::now() + ADOPT_PATIENCE;
         // The states of logs arrive after those of shards.
@@ -218,7 +222,7 @@ impl Adopting {
         }
         self.all_adopted(self.logs.len(), deadline)?;
         let known = receive(control)?;
-        if known.kind != kind::JUDGE || !judge(&known.bytes) {
+        if known.kind != kind::JUDGE || !authenticator(&known.bytes) {
             let why = "the state of the authenticator is malformed";
             self.inheritance.refuse(&why);
             return Err(io::Error::other(why));

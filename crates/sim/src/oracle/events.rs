@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The offsets of one topic's events, by their subject.
-type Told = BTreeMap<String, Vec<u64>>;
+type Reported = BTreeMap<String, Vec<u64>>;
 
 /// The witness's events, and the clients' knowledge.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub struct Events {
 
 /// The events of one kind.
 struct Kind {
-    told: Told,
+    told: Reported,
     left_out: u64,
 }
 
@@ -104,7 +104,7 @@ impl Events {
     }
 
     fn kind(&self, topic: &str, about: &str) -> Result<Kind, String> {
-        let mut told = Told::new();
+        let mut told = Reported::new();
         let mut left_out = 0;
         for (offset, event) in self.told.get(topic).into_iter().flatten() {
             match (event[about].as_str(), event["left_out"].as_u64()) {

@@ -123,7 +123,7 @@ impl Resumer {
             2 if !pass.is_revoked => {
                 pass.is_revoked = true;
                 let number = pass.token.number;
-                context.judge.revoke(number);
+                context.authenticator.revoke(number);
                 let id = self.peer.id;
                 context.oracle.note(id, || format!("has its token {number} revoked"));
             }

@@ -82,7 +82,7 @@ impl World {
             settings: self.plan.settings.clone(),
             memory: Box::new(self.memories[shard].clone()),
             hash_seed: (seed, !seed),
-            judge: Some(self.judge.clone()),
+            authenticator: Some(self.authenticator.clone()),
             door: None,
             users: self.users.clone(),
             pressure: Arc::default(),

@@ -142,8 +142,11 @@ pub fn functions(file: &File) -> Vec<(usize, usize)> {
                 && code.contains("fn ")
                 && code.contains('(');
         let indent = &line[..line.len() - code.len()];
-        let is_end =
-            |line: &&str| line.strip_prefix(indent).is_some_and(|rest| rest == "}" || rest == ");");
+        // A declaration over several lines ends like `) -> Decision;`.
+        let is_end = |line: &&str| {
+            let rest = line.strip_prefix(indent);
+            rest.is_some_and(|rest| rest == "}" || rest.starts_with(')') && rest.ends_with(';'))
+        };
         if !is_function || code.ends_with([';', '}']) {
             continue;
         }
@@ -341,6 +344,8 @@ mod tests {
         assert_eq!(count(function_length, "a.rs", &function(FUNCTION_LINES_MAX - 1)), 1);
         let declarations = format!("fn a();\n{}}}\n", "const B: u8 = 1;\n".repeat(200));
         assert_eq!(count(function_length, "a.rs", &declarations), 0);
+        let wide = format!("fn a(\n    b: u8,\n) -> u8;\n{}}}\n", "const B: u8 = 1;\n".repeat(200));
+        assert_eq!(count(function_length, "a.rs", &wide), 0);
     }
 
     #[test]

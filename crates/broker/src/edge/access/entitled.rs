@@ -497,8 +497,8 @@ mod tests {
         assert_eq!(entitlements.find(entitlement(1, "a").digest), Some(again));
     }
 
-    /// The budget of an idle connection with a token of its own has room for this and the judge's
-    /// 32 bytes.
+    /// The budget of an idle connection with a token of its own has room for this and the
+    /// authenticator's 32 bytes.
     #[test]
     fn a_token_of_its_own_costs_less_than_a_hundred_bytes() {
         let mut entitlements = Entitlements::new();

@@ -10,7 +10,7 @@ pub(crate) mod entitled;
 pub(crate) mod renewals;
 pub(crate) mod users;
 
-use crate::entitlement::{Digest, Judge};
+use crate::entitlement::{Authenticator, Digest};
 use entitled::Entitlements;
 use renewals::Renewals;
 use std::ops::Range;
@@ -100,18 +100,18 @@ impl Access {
     }
 
     /// Looks at an entry again.
-    pub fn look_at(&mut self, at: u32, judge: &dyn Judge) {
+    pub fn look_at(&mut self, at: u32, authenticator: &dyn Authenticator) {
         let entitlements = &mut self.entitlements;
-        if entitlements.is_standing(at) && judge.is_revoked(&entitlements.get(at)) {
+        if entitlements.is_standing(at) && authenticator.is_revoked(&entitlements.get(at)) {
             entitlements.revoke(at);
             self.end_at = Some(0);
         }
     }
 
     /// Looks at this turn's entries again.
-    pub fn recheck(&mut self, judge: &dyn Judge) {
+    pub fn recheck(&mut self, authenticator: &dyn Authenticator) {
         for at in std::mem::take(&mut self.unsure) {
-            self.look_at(at, judge);
+            self.look_at(at, authenticator);
         }
         let Some(from) = self.recheck_at else {
             return;
@@ -120,7 +120,7 @@ impl Access {
         let end = places.min(from + ENTRIES_TURN_MAX);
         self.recheck_at = (end < places).then_some(end);
         for at in from..end {
-            self.look_at(at, judge);
+            self.look_at(at, authenticator);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::edge::Edge;
 use crate::edge::pressure::Pressure;
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
-use crate::journal::Deed;
+use crate::journal::Operation;
 use crate::mail::{HomeId, PartitionId};
 use crate::sys;
 use crate::topic::TopicName;
@@ -108,8 +108,8 @@ impl Edge {
             && !publishing.permits(self.publisher_origin(publisher), offer.retain)
         {
             if let Publisher::Connection(index) = publisher {
-                let deed = Deed::Act(Action::Publish);
-                self.record_decision(index, deed, offer.topic, Some(ErrorCode::Forbidden));
+                let operation = Operation::Act(Action::Publish);
+                self.record_decision(index, operation, offer.topic, Some(ErrorCode::Forbidden));
             }
             return Err(refused(ErrorCode::Forbidden));
         }

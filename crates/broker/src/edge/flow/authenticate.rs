@@ -14,11 +14,11 @@
 use crate::edge::Edge;
 use crate::edge::access::Presented;
 use crate::entitlement::{
-    Action, CREDENTIAL_BYTES_MAX, CredentialKind, Digest, Entitlement, Judge, NEVER, Purpose,
-    Question,
+    Action, Authenticator, CREDENTIAL_BYTES_MAX, CredentialKind, Digest, Entitlement, NEVER,
+    Purpose, Question,
 };
 use crate::ids::{ConnIndex, NONE};
-use crate::journal::Deed;
+use crate::journal::Operation;
 use crate::protocol::flag;
 use crate::session::{Credential, State};
 use crate::sys;
@@ -60,8 +60,8 @@ impl Edge {
             Some(_) => {
                 let permitted = self.permit_entitled(index, action, wanted);
                 if is_done || permitted.is_err() {
-                    let deed = Deed::Act(action);
-                    self.record_decision(index, deed, wanted.as_str(), permitted.err());
+                    let operation = Operation::Act(action);
+                    self.record_decision(index, operation, wanted.as_str(), permitted.err());
                 }
                 permitted
             }
@@ -84,7 +84,7 @@ impl Edge {
         }
         self.statistics.forbidden.count(action);
         let refusal = ErrorCode::Forbidden;
-        self.record_decision(index, Deed::Act(action), wanted.as_str(), Some(refusal));
+        self.record_decision(index, Operation::Act(action), wanted.as_str(), Some(refusal));
         Err(refusal)
     }
 
@@ -137,7 +137,7 @@ impl Edge {
         let permitted = entitlements.permit_some(at, &settings.anonymous, action, self.unix_s());
         if let Err(refusal @ (ErrorCode::Unauthorized | ErrorCode::Forbidden)) = permitted {
             self.statistics.forbidden.count(action);
-            self.record_decision(index, Deed::Act(action), "", Some(refusal));
+            self.record_decision(index, Operation::Act(action), "", Some(refusal));
         }
         permitted
     }
@@ -181,19 +181,19 @@ impl Edge {
         if credential.is_empty() || credential.len() > CREDENTIAL_BYTES_MAX {
             self.statistics.credentials_refused += 1;
             let refusal = ErrorCode::Unauthorized;
-            self.record_decision(index, Deed::Authenticate, "", Some(refusal));
+            self.record_decision(index, Operation::Authenticate, "", Some(refusal));
             return Err(refusal);
         }
         let digest = Digest::of(kind, credential);
         if let Some(at) = self.access.entitlements.find(digest) {
             let checked = self.check_entitlement(at);
             if let Err(refusal) = self.count_refusal(checked) {
-                self.record_decision(index, Deed::Authenticate, "", Some(refusal));
+                self.record_decision(index, Operation::Authenticate, "", Some(refusal));
                 return Err(refusal);
             }
             // Each request presents the credential of its connection again.
             if self.entitlement_of(index) != Some(at) {
-                self.record_decision_of(index, Some(at), Deed::Authenticate, "", None);
+                self.record_decision_of(index, Some(at), Operation::Authenticate, "", None);
             }
             self.access.entitlements.hold(at);
             return Ok(Presented::Known(at));
@@ -259,7 +259,7 @@ impl Edge {
         }
         let decision = self.count_refusal(decision);
         let of = decision.ok().or_else(|| self.entitlement_of(index));
-        self.record_decision_of(index, of, Deed::Authenticate, "", decision.err());
+        self.record_decision_of(index, of, Operation::Authenticate, "", decision.err());
         self.connections.slots[index].clear(flag::ASKED);
         match purpose {
             Purpose::Request => {
@@ -329,19 +329,19 @@ impl Edge {
         self.access.revocations_changed(self.now.monotonic_ms + timeout_ms);
     }
 
-    /// Examines entitlements that only the judge can check: those of tickets that came in this
-    /// turn, and all of them when revocations have changed. Call it in each turn behind the input
-    /// and before the flush; without work it costs nothing, and [`Edge::has_more`] says whether
-    /// some is left.
-    pub fn recheck(&mut self, judge: &dyn Judge) {
+    /// Examines entitlements that only the authenticator can check: those of tickets that came in
+    /// this turn, and all of them when revocations have changed. Call it in each turn behind the
+    /// input and before the flush; without work it costs nothing, and [`Edge::has_more`] says
+    /// whether some is left.
+    pub fn recheck(&mut self, authenticator: &dyn Authenticator) {
         for key in self.access.take_tickets() {
-            self.look_at_ticket(key, judge);
+            self.look_at_ticket(key, authenticator);
         }
-        self.access.recheck(judge);
+        self.access.recheck(authenticator);
         self.end_revoked();
     }
 
-    fn look_at_ticket(&mut self, key: Key, judge: &dyn Judge) {
+    fn look_at_ticket(&mut self, key: Key, authenticator: &dyn Authenticator) {
         if self.connections.slots.get(key).is_none()
             || !self.connections.slots[ConnIndex(key.index)].is(flag::ASKED)
         {
@@ -350,7 +350,7 @@ impl Edge {
         let Some(at) = self.credential(ConnIndex(key.index)).and_then(Credential::of_ticket) else {
             return;
         };
-        self.access.look_at(at, judge);
+        self.access.look_at(at, authenticator);
         self.connections.slots[ConnIndex(key.index)].clear(flag::ASKED);
         self.ticket_looked_at(ConnIndex(key.index), at);
     }
@@ -401,7 +401,7 @@ impl Edge {
         }
         let answers_requests = slot.facts().answers_requests;
         if !answers_requests {
-            self.record_decision(index, Deed::GoOn, "", Some(code));
+            self.record_decision(index, Operation::Continue, "", Some(code));
         }
         let slot = &self.connections.slots[index];
         let is_over = if answers_requests {

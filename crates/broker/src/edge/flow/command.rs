@@ -8,7 +8,7 @@ use crate::edge::{Edge, Pressure, flag};
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
 use crate::mail::{self, PageLimits, PartitionCursor, ProducerStamp, Publication, Reply, ToHome};
-use crate::notice::{Notice, Refusal, Wish};
+use crate::notice::{Notice, Refusal, SubscribeTerms};
 use crate::topic::{Filter, TopicName};
 use stdx::chunk::Slice;
 use wire::native::{ErrorCode, Once, Producer, Reference, UnsubscribeCode};
@@ -63,8 +63,9 @@ impl Edge {
         let Begin::At(start) = subscribe.begin else {
             return self.refuse(index, reference, Refusal::of(ErrorCode::UnsupportedStart));
         };
-        let wish = Wish { start, fail_on_gap: subscribe.fail_on_gap, policy: subscribe.policy };
-        let subscription = self.subscribe_plain(index, subscribe.filter, client, wish);
+        let terms =
+            SubscribeTerms { start, fail_on_gap: subscribe.fail_on_gap, policy: subscribe.policy };
+        let subscription = self.subscribe_plain(index, subscribe.filter, client, terms);
         if let Some(credit) = subscribe.replay_credit {
             self.subscriptions.set_credit(subscription, credit);
         }

@@ -9,7 +9,7 @@
 use crate::edge::{Edge, NONE, Presented};
 use crate::entitlement::{Action, CredentialKind, Digest, Purpose};
 use crate::ids::ConnIndex;
-use crate::journal::Deed;
+use crate::journal::Operation;
 use crate::notice::Notice;
 use crate::session::State;
 use crate::session::credential::{Credential, Entry, close_of, credential_of};
@@ -203,7 +203,7 @@ impl Edge {
         let settings = self.settings.entitlement.as_ref();
         if settings.is_some_and(|settings| settings.anonymous.is_empty()) {
             let refusal = ErrorCode::Unauthorized;
-            self.record_decision(index, Deed::Authenticate, "", Some(refusal));
+            self.record_decision(index, Operation::Authenticate, "", Some(refusal));
             Err(refusal)
         } else {
             Ok(true)
@@ -229,7 +229,7 @@ impl Edge {
             return;
         };
         let checked = self.check_entitlement(at);
-        self.record_decision_of(index, Some(at), Deed::Authenticate, "", checked.err());
+        self.record_decision_of(index, Some(at), Operation::Authenticate, "", checked.err());
         match checked {
             Ok(()) => self.entitle_hello(index, at, frame),
             Err(code) => {

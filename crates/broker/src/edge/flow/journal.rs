@@ -6,7 +6,7 @@
 use crate::edge::Edge;
 use crate::edge::journal::Asked;
 use crate::ids::ConnIndex;
-use crate::journal::{Client, Deed, Entry, Event};
+use crate::journal::{Client, Entry, Event, Operation};
 use crate::mail::{Publication, Publish, ToHome};
 use crate::protocol::flag;
 use crate::sys::{self, Object, Occupancy};
@@ -139,12 +139,12 @@ impl Edge {
     pub(crate) fn record_decision(
         &mut self,
         index: ConnIndex,
-        deed: Deed,
+        operation: Operation,
         topic: &str,
         refusal: Option<ErrorCode>,
     ) {
         let of = self.entitlement_of(index);
-        self.record_decision_of(index, of, deed, topic, refusal);
+        self.record_decision_of(index, of, operation, topic, refusal);
     }
 
     /// An action of a client that presents this entitlement has been permitted or refused.
@@ -152,7 +152,7 @@ impl Edge {
         &mut self,
         index: ConnIndex,
         of: Option<u32>,
-        deed: Deed,
+        operation: Operation,
         topic: &str,
         refusal: Option<ErrorCode>,
     ) {
@@ -163,7 +163,7 @@ impl Edge {
         };
         if is_wanted && self.journal.audit.take() {
             let client = self.client_of(index, of);
-            self.record(Event::Decided { client, deed, topic: topic.into(), refusal });
+            self.record(Event::Decided { client, operation, topic: topic.into(), refusal });
         }
     }
 

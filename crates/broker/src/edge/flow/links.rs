@@ -4,7 +4,7 @@
 
 use crate::edge::Edge;
 use crate::ids::{ConnIndex, NONE};
-use crate::mail::{HomeId, Lane, PartitionId, ToHome};
+use crate::mail::{HomeId, PartitionId, RequestClass, ToHome};
 use crate::protocol::flag;
 
 impl Edge {
@@ -33,14 +33,14 @@ impl Edge {
 
     /// Has the connection examined when the home has room again for what it answers from memory.
     pub(crate) fn wait_for(&mut self, home: HomeId, index: ConnIndex) {
-        self.links.wait(home, Lane::Memory, self.connections.slots.key(index));
+        self.links.wait(home, RequestClass::Memory, self.connections.slots.key(index));
     }
 
     /// Has the connection ask for pages of the partition when its turn has come.
     pub(crate) fn wait_to_read(&mut self, partition: PartitionId, index: ConnIndex) {
         let home = self.settings.home_of(partition);
-        let lane = Lane::Pages(self.settings.log_number(partition));
-        self.links.wait(home, lane, self.connections.slots.key(index));
+        let class = RequestClass::Pages(self.settings.log_number(partition));
+        self.links.wait(home, class, self.connections.slots.key(index));
     }
 
     /// Has the connections ask that wait for pages, as many as there is room for.
@@ -84,15 +84,15 @@ impl Edge {
     pub(crate) fn pause_for_log(&mut self, index: ConnIndex) {
         if let Some((home, log)) = self.links.take_full_log() {
             self.connections.slots[index].set(flag::PAUSED);
-            self.links.wait(home, Lane::Disk(log), self.connections.slots.key(index));
+            self.links.wait(home, RequestClass::Disk(log), self.connections.slots.key(index));
         }
     }
 
     /// Posts a request. Callers that can wait have asked [`Edge::may_request`] or
     /// [`Edge::may_read`]; one frame's worth may go beyond.
     pub(crate) fn request(&mut self, home: HomeId, request: ToHome) {
-        let lane = request.lane(&self.settings);
-        self.links.post(home, lane, request.cost(), &self.settings.limits);
+        let class = request.class(&self.settings);
+        self.links.post(home, class, request.cost(), &self.settings.limits);
         self.out.requests[usize::from(home)].push(request);
     }
 
@@ -106,17 +106,23 @@ impl Edge {
         self.links.next_describe_number()
     }
 
-    /// A home has handled requests of this lane.
-    pub(crate) fn consumed(&mut self, home: HomeId, lane: Lane, requests: u32, bytes: u64) {
-        self.links.consume(home, lane, requests, bytes);
-        self.go_on_waiting(home, lane);
+    /// A home has handled requests of this class.
+    pub(crate) fn consumed(
+        &mut self,
+        home: HomeId,
+        class: RequestClass,
+        requests: u32,
+        bytes: u64,
+    ) {
+        self.links.consume(home, class, requests, bytes);
+        self.go_on_waiting(home, class);
     }
 
     /// A log makes no progress, or does again.
     pub(crate) fn log_stalled(&mut self, home: HomeId, log: u16, is_stalled: bool) {
-        for lane in [Lane::Disk(log), Lane::Pages(log)] {
-            self.links.set_stalled(home, lane, is_stalled);
-            self.go_on_waiting(home, lane);
+        for class in [RequestClass::Disk(log), RequestClass::Pages(log)] {
+            self.links.set_stalled(home, class, is_stalled);
+            self.go_on_waiting(home, class);
         }
     }
 
@@ -127,9 +133,9 @@ impl Edge {
         }
     }
 
-    /// Resumes the connections that wait for a lane, if it has room.
-    fn go_on_waiting(&mut self, home: HomeId, lane: Lane) {
-        for key in self.links.take_waiting(home, lane, &self.settings.limits) {
+    /// Resumes the connections that wait for a class, if it has room.
+    fn go_on_waiting(&mut self, home: HomeId, class: RequestClass) {
+        for key in self.links.take_waiting(home, class, &self.settings.limits) {
             let Some(slot) = self.connections.slots.get(key) else {
                 continue;
             };

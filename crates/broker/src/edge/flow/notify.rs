@@ -49,7 +49,7 @@ impl Edge {
             self.count_notice_error(index, code);
         }
         match encoded.then {
-            Then::GoOn => {}
+            Then::Continue => {}
             Then::MarkDirty => self.mark_dirty(index),
             Then::Close => self.close(index),
             Then::Fail(code) => self.poll_refused(index, code),

@@ -3,7 +3,7 @@
 use crate::edge::Edge;
 use crate::ids::ConnIndex;
 use crate::mail::Start;
-use crate::notice::Wish;
+use crate::notice::SubscribeTerms;
 use crate::position::Position;
 use crate::protocol::flag;
 use crate::session::State;
@@ -30,8 +30,9 @@ impl Edge {
         let start = since.map_or(Start::Live, Start::Since);
         // An answer ends with what there is; the next poll asks from there, so that nothing of it
         // can lag.
-        let wish = Wish { policy: Some(LagPolicy::Replay), ..Wish::from(start) };
-        let subscription = self.subscribe_plain(index, &poll.topic, 0, wish);
+        let terms =
+            SubscribeTerms { policy: Some(LagPolicy::Replay), ..SubscribeTerms::from(start) };
+        let subscription = self.subscribe_plain(index, &poll.topic, 0, terms);
         poll.subscription = Some(self.subscriptions.key(subscription));
         poll.deadline_ms = self.now.monotonic_ms + wait_ms;
         self.sessions.begin_poll(poll.deadline_ms, index);

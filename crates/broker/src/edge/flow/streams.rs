@@ -4,7 +4,7 @@ use crate::edge::Edge;
 use crate::entitlement::Action;
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{PartitionId, Start};
-use crate::notice::{Settles, Wish};
+use crate::notice::{Settles, SubscribeTerms};
 use crate::position::Position;
 use crate::protocol::{Protocol, flag};
 use crate::session::State;
@@ -29,8 +29,8 @@ impl Edge {
     ) -> Result<(), Fault> {
         let (start, policy) = events::raw_start(request, target)?;
         self.open_stream(index, answer, flag::RAW);
-        let wish = Wish { policy, ..Wish::from(start) };
-        self.subscribe_plain(index, &topic, 0, wish);
+        let terms = SubscribeTerms { policy, ..SubscribeTerms::from(start) };
+        self.subscribe_plain(index, &topic, 0, terms);
         Ok(())
     }
 
@@ -100,8 +100,8 @@ impl Edge {
                 None => start,
                 Some(cursor) => Start::Since(cursor.topic(number).unwrap_or(UNKNOWN)),
             };
-            let wish = Wish { policy, ..Wish::from(start) };
-            self.subscribe_plain(index, name, client, wish);
+            let terms = SubscribeTerms { policy, ..SubscribeTerms::from(start) };
+            self.subscribe_plain(index, name, client, terms);
         }
     }
 

@@ -4,7 +4,7 @@ use crate::edge::Edge;
 use crate::edge::subscriptions::{Kind, Stage, Terms, Unused};
 use crate::ids::{ConnIndex, NONE, SubIndex, TopicIndex};
 use crate::mail::{HomeId, Page, Subscribe, SubscriptionKey, ToHome};
-use crate::notice::{Grant, Refusal, Wish};
+use crate::notice::{Grant, Refusal, SubscribeTerms};
 use crate::protocol::flag;
 use crate::settings::LagPolicy;
 use log::RecordView;
@@ -17,17 +17,17 @@ impl Edge {
         index: ConnIndex,
         topic: &str,
         client: u32,
-        wish: Wish,
+        terms: SubscribeTerms,
     ) -> SubIndex {
         let (rule, partition) = self.settings.locate(topic);
         let home = self.settings.home_of(partition);
-        let kind = if wish.fail_on_gap { Kind::PlainWithoutGap } else { Kind::Plain };
+        let kind = if terms.fail_on_gap { Kind::PlainWithoutGap } else { Kind::Plain };
         let of_rule = self.settings.rules[usize::from(rule)].when_lagging;
-        let policy = wish.policy.unwrap_or(of_rule);
+        let policy = terms.policy.unwrap_or(of_rule);
         let subscription = self.insert_subscription(index, client, home, kind, policy);
         let topic = self.work.mail.copy(topic.as_bytes());
         let key = self.subscriptions.key(subscription);
-        let request = Subscribe { partition, rule, topic, subscription: key, start: wish.start };
+        let request = Subscribe { partition, rule, topic, subscription: key, start: terms.start };
         self.request(home, ToHome::Subscribe(request));
         subscription
     }

@@ -12,9 +12,9 @@ pub fn text(entry: &Entry) -> String {
         Event::Requested { client, method, path, status, .. } => {
             format!("requested {} {method} {path} {status}", name(client))
         }
-        Event::Decided { client, deed, topic, refusal } => {
+        Event::Decided { client, operation, topic, refusal } => {
             let result = refusal.map_or("granted", |code| code.name());
-            format!("decided {} {} {topic} {result}", name(client), deed.word())
+            format!("decided {} {} {topic} {result}", name(client), operation.word())
         }
         Event::OriginRefused { client, origin, count } => {
             format!("origin refused {} {origin} {count}", name(client))

@@ -16,11 +16,11 @@
 //! | `a: connect echo`, `a: connect` | connects to `/echo`; plain HTTP |
 //! | `a: connect tls` | plain HTTP in TLS that the node has ended |
 //! | `a: connect ws key x` | presents an API key in the request |
-//! | `a: connect ws token x`, `connect echo token x` | presents a token: words (`judge.rs`) |
+//! | `a: connect ws token x`, `connect echo token x` | presents a token: words (`authenticator`) |
 //! | `a: hello token x [kept]` | HELLO with a token, and with the ticket |
 //! | `a: renew 5 x` | renews the session with another token |
 //! | `revoke anna`, `revoke 7` | revokes a subject; a token by its number |
-//! | `judge stop`, `judge go` | delays decisions on credentials; answers them |
+//! | `authenticator stop`, `authenticator go` | delays decisions on credentials; answers them |
 //! | `users max 2` | limits the connections of a user |
 //! | `users stop`, `users go`, `users` | the shell stops answering; answers; lists its counts |
 //! | `a: hello 30` | HELLO with a ping interval in seconds |
@@ -60,9 +60,9 @@
 //! | `journal` | prints the edges' entries about their clients since the last time |
 //! | `large reads` | the script depends on large reads, and runs only once |
 
+mod authenticator;
 mod client;
 mod journal;
-mod judge;
 mod operator;
 mod request;
 mod users;

@@ -3,14 +3,14 @@
 
 mod counts;
 
+use super::authenticator::FakeJudge;
 use super::client::Client;
 use super::journal;
-use super::judge::FakeJudge;
 use super::users::Users;
 use super::{operator, request};
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::{Edge, Pressure, Written};
-use broker::entitlement::{Decision, Judge, Question};
+use broker::entitlement::{Authenticator, Decision, Question};
 use broker::home::{Home, HomeOutputs};
 use broker::inspect::{Answer, ConnectionId, Question as Asked};
 use broker::mail::{Code, EdgeId, HomeId, ReadFilter, ReadTopic, ToEdge, ToHome};
@@ -66,8 +66,8 @@ pub struct World<'a> {
     letters_stopped: bool,
     /// Homes answer pages as if their disk could not be read.
     reads_fail: bool,
-    judge: FakeJudge,
-    judge_stopped: bool,
+    authenticator: FakeJudge,
+    authenticator_stopped: bool,
     /// Clients behind proxies that the shell does not let in.
     refused_clients: Vec<IpAddr>,
     users: Users,
@@ -137,8 +137,8 @@ impl<'a> World<'a> {
             homes_stopped: Vec::new(),
             letters_stopped: false,
             reads_fail: false,
-            judge: FakeJudge::default(),
-            judge_stopped: false,
+            authenticator: FakeJudge::default(),
+            authenticator_stopped: false,
             refused_clients: Vec::new(),
             users: Users::default(),
         }
@@ -220,14 +220,14 @@ impl<'a> World<'a> {
             ["homes", "go"] => self.homes_stopped.clear(),
             ["disks", "go"] => self.disks_go(),
             ["letters", what] => self.letters_stopped = what == "stop",
-            ["judge", what] => self.judge_stopped = what == "stop",
+            ["authenticator", what] => self.authenticator_stopped = what == "stop",
             ["users"] => said.push(self.users.text()),
             ["users", "max", count] => self.users.connections_max = count.parse().ok(),
             ["users", what] => self.users.is_stopped = what == "stop",
             ["revoke", what] => {
                 match what.parse() {
-                    Ok(number) => self.judge.token_ids.insert(number),
-                    Err(_) => self.judge.subjects.insert(what.into()),
+                    Ok(number) => self.authenticator.token_ids.insert(number),
+                    Err(_) => self.authenticator.subjects.insert(what.into()),
                 };
                 for shard in &mut self.shards {
                     shard.edge.revocations_changed();
@@ -459,24 +459,24 @@ impl<'a> World<'a> {
         panic!("the nodes do not come to rest");
     }
 
-    /// Questions of this turn, and what only the judge can tell.
+    /// Questions of this turn, and what only the authenticator can tell.
     fn answer(&mut self, at: usize) -> bool {
         let Shard { edge, questions, .. } = &mut self.shards[at];
         let now_s = self.now.unix_ms / 1_000;
         for question in edge.out.questions.drain(..) {
             let Question { kind, ref credential, digest, .. } = question;
-            let judged = self.judge.judge(kind, credential, digest, now_s);
-            questions.push_back((question, judged));
+            let authenticated = self.authenticator.authenticate(kind, credential, digest, now_s);
+            questions.push_back((question, authenticated));
         }
         let mut is_busy = false;
-        while !self.judge_stopped
-            && let Some((question, judged)) = questions.pop_front()
+        while !self.authenticator_stopped
+            && let Some((question, authenticated)) = questions.pop_front()
         {
             is_busy = true;
             let Question { connection, purpose, digest, .. } = question;
-            edge.decided(connection, purpose, digest, judged.result);
+            edge.decided(connection, purpose, digest, authenticated.result);
         }
-        edge.recheck(&self.judge);
+        edge.recheck(&self.authenticator);
         is_busy
     }
 

@@ -125,10 +125,10 @@ pub fn text_of(letter: &ToEdge) -> String {
             refusal.code,
             refusal.present.map_or(String::new(), |present| format!(" present {present}"))
         ),
-        ToEdge::Consumed { lane, requests, .. } => match lane {
-            Lane::Memory => format!("consumed {requests}"),
-            Lane::Disk(_) => format!("consumed {requests} of the log"),
-            Lane::Pages(_) => format!("consumed {requests} pages"),
+        ToEdge::Consumed { class, requests, .. } => match class {
+            RequestClass::Memory => format!("consumed {requests}"),
+            RequestClass::Disk(_) => format!("consumed {requests} of the log"),
+            RequestClass::Pages(_) => format!("consumed {requests} pages"),
         },
         ToEdge::Stalled { is_stalled, .. } => {
             if *is_stalled {

@@ -31,7 +31,7 @@ impl Witness {
             .map_err(|error: RequestError| anyhow::anyhow!("{error}"))?;
         let counted = Arc::new(Mutex::new(Tally::default()));
         let shared = Arc::clone(&counted);
-        let thread = std::thread::spawn(move || Judge::default().run(events, &shared));
+        let thread = std::thread::spawn(move || Checker::default().run(events, &shared));
         Ok(Witness { client, counted, thread: Some(thread) })
     }
 
@@ -72,12 +72,12 @@ fn connect(url: &str) -> Result<(Client, Events), ConnectError> {
 
 /// The thread's state of the streams.
 #[derive(Default)]
-struct Judge {
+struct Checker {
     streams: HashMap<Arc<str>, Stream>,
     is_replaying: bool,
 }
 
-impl Judge {
+impl Checker {
     fn run(mut self, events: Events, counted: &Mutex<Tally>) {
         for event in events {
             self.take(&event, &mut lock(counted));
@@ -96,7 +96,7 @@ impl Judge {
                 self.is_replaying = false;
                 tally.clients_live = 1;
             }
-            Event::Message(message) => self.judge(message, tally),
+            Event::Message(message) => self.check(message, tally),
             Event::Gap { .. } => tally.gaps += 1,
             Event::Skipped { .. } => tally.skipped += 1,
             Event::Disconnected { .. } => {
@@ -109,7 +109,7 @@ impl Judge {
         }
     }
 
-    fn judge(&mut self, message: &Message, tally: &mut Tally) {
+    fn check(&mut self, message: &Message, tally: &mut Tally) {
         tally.received += 1;
         let Some(header) = Header::read(&message.payload) else {
             tally.foreign += 1;
@@ -192,9 +192,9 @@ mod tests {
     }
 
     fn counted(events: &[Event]) -> Tally {
-        let (mut judge, mut tally) = (Judge::default(), Tally::default());
+        let (mut checker, mut tally) = (Checker::default(), Tally::default());
         for event in events {
-            judge.take(event, &mut tally);
+            checker.take(event, &mut tally);
         }
         tally
     }

@@ -3,7 +3,7 @@
 //! Place: between the node and the operators' port, the metrics and the reload. Invariant: the node
 //! may stop at any time; later calls report that, and none waits for it.
 
-use super::wishes::Wish;
+use super::node_requests::NodeRequest;
 use crate::admin::draining::Drain;
 use crate::admin::logs::Logging;
 use crate::admin::revocations::Revoking;
@@ -71,7 +71,7 @@ impl Serving {
     fn revoking(&self) -> Option<Revoking> {
         let entitled = self.entitled.as_ref()?;
         Some(Revoking {
-            judge: Arc::clone(&entitled.judge),
+            authenticator: Arc::clone(&entitled.authenticator),
             data_dir: entitled.data_dir.clone(),
             changed: self.keys_changed(),
         })
@@ -127,10 +127,12 @@ impl Serving {
     pub fn take_over(&self) -> Result<(), Ending> {
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = &*node {
-            let judge = self.entitled.as_ref().map(|entitled| &entitled.judge);
+            let authenticator = self.entitled.as_ref().map(|entitled| &entitled.authenticator);
             // The predecessor may have had none.
-            let know =
-                |bytes: &[u8]| bytes.is_empty() || judge.is_none_or(|judge| judge.take_over(bytes));
+            let know = |bytes: &[u8]| {
+                bytes.is_empty()
+                    || authenticator.is_none_or(|authenticator| authenticator.take_over(bytes))
+            };
             node.take_over(&know).context("the other process is still the node")?;
         }
         Ok(())
@@ -142,16 +144,18 @@ impl Serving {
         let (node, reloader) = (Arc::clone(&self.node), Arc::clone(reloader));
         let draining = Arc::clone(&self.draining);
         let pushes = Arc::clone(&self.pushes);
-        let judge = self.entitled.as_ref().map(|entitled| Arc::clone(&entitled.judge));
+        let authenticator =
+            self.entitled.as_ref().map(|entitled| Arc::clone(&entitled.authenticator));
         Arc::new(move || {
             let node = node.read().unwrap_or_else(PoisonError::into_inner);
             let mut statistics = node.as_ref().map(Node::statistics).unwrap_or_default();
             statistics.is_draining |= draining.has_begun();
-            let judge = judge.as_ref().map(|judge| judge.statistics());
+            let authenticator =
+                authenticator.as_ref().map(|authenticator| authenticator.statistics());
             metrics::collect(&metrics::Sources {
                 node_name: &node_name,
                 statistics,
-                judge: judge.unwrap_or_default(),
+                authenticator: authenticator.unwrap_or_default(),
                 reloads: reloader.counts(),
                 log: reloader.log.counts(),
                 pushes: pushes.counts(),
@@ -160,7 +164,7 @@ impl Serving {
     }
 
     /// The drain, for operators.
-    fn drain(&self, reloader: &Arc<Reloader>, wishes: mpsc::Sender<Wish>) -> Drain {
+    fn drain(&self, reloader: &Arc<Reloader>, node_requests: mpsc::Sender<NodeRequest>) -> Drain {
         let (begins, tells) = (Arc::clone(&self.draining), Arc::clone(&self.draining));
         let (reloader, node) = (Arc::clone(reloader), Arc::clone(&self.node));
         Drain {
@@ -169,7 +173,7 @@ impl Serving {
                     || milliseconds(reloader.read::<options::Node>().drain_window);
                 if begins.begin(window_ms.unwrap_or_else(of_configuration)) {
                     // After a signal, no thread receives the request.
-                    let _ = wishes.send(Wish::Drain(window_ms));
+                    let _ = node_requests.send(NodeRequest::Drain(window_ms));
                 }
             }),
             progress: Arc::new(move || tells.tell(&node)),
@@ -209,11 +213,11 @@ impl Serving {
         configuration: &Configuration,
         access: Access,
         (reloader, upgrader): (&Arc<Reloader>, &Arc<Upgrader>),
-        wishes: mpsc::Sender<Wish>,
+        node_requests: mpsc::Sender<NodeRequest>,
     ) -> admin::Operated {
         let upgrader = Arc::clone(upgrader);
         let gather = self.gather(configuration, reloader);
-        let drain = self.drain(reloader, wishes);
+        let drain = self.drain(reloader, node_requests);
         let limiting = Arc::clone(reloader);
         let reloader = Arc::clone(reloader);
         let draining = Arc::clone(&self.draining);

@@ -15,7 +15,7 @@ use crate::logging::{Level, Target};
 use crate::sockets::Sockets;
 use crate::upgrade::Inherited;
 use crate::{private_files, process, ticket_keys, tls_files};
-use broker::entitlement::Judge;
+use broker::entitlement::Authenticator;
 use node::journal::JournalSender;
 use node::{NodeOptions, StartError};
 use std::net::SocketAddr;
@@ -53,7 +53,9 @@ pub fn start(
     notices.extend(about(Target::Entitlement, entitled::notices(configuration)));
     let of_files = private_files::notices(configuration);
     notices.extend(about(Target::Node, of_files));
-    options.judge = entitled.as_ref().map(|entitled| Arc::clone(&entitled.judge) as Arc<dyn Judge>);
+    options.authenticator = entitled
+        .as_ref()
+        .map(|entitled| Arc::clone(&entitled.authenticator) as Arc<dyn Authenticator>);
     options.inheritance = inherited.take();
     let node = node::start(options).map_err(|error| not_started(configuration, error))?;
     let of_node = node.notices().iter().cloned();

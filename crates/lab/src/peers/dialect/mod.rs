@@ -1,7 +1,7 @@
 //! The protocol of a server, as far as the one load generator needs it.
 //!
-//! Place: between `crowd` and the bytes of a connection. A dialect sees the unread bytes of one
-//! connection and may answer. Sockets, times and counts belong to the crowd. Invariants: a dialect
+//! Place: between `load` and the bytes of a connection. A dialect sees the unread bytes of one
+//! connection and may answer. Sockets, times and counts belong to the load. Invariants: a dialect
 //! takes whole units only, and never panics on a server's bytes. Bytes that it does not understand
 //! are an error, which ends the measurement.
 

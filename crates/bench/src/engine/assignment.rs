@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::route::Routes;
 
-/// The present wish, and whether the worker has seen it.
+/// The present assignment, and whether the worker has seen it.
 #[derive(Debug)]
-pub(super) struct Wish {
+pub(super) struct Assignment {
     wanted: Mutex<Wanted>,
     is_new: AtomicBool,
 }
@@ -27,10 +27,10 @@ pub(super) struct Wanted {
     pub(super) routes: Arc<Routes>,
 }
 
-impl Wish {
+impl Assignment {
     /// The initial request.
-    pub(super) fn new(clients: u32, routes: Arc<Routes>) -> Wish {
-        Wish {
+    pub(super) fn new(clients: u32, routes: Arc<Routes>) -> Assignment {
+        Assignment {
             wanted: Mutex::new(Wanted { clients, kept: clients, routes }),
             is_new: AtomicBool::new(false),
         }
@@ -45,8 +45,8 @@ impl Wish {
         self.is_new.store(true, Ordering::Release);
     }
 
-    /// The wish, if it has changed since the last call; by the worker. Costs one load where it has
-    /// not.
+    /// The assignment, if it has changed since the last call; by the worker. Costs one load where
+    /// it has not.
     pub(super) fn take(&self) -> Option<Wanted> {
         if !self.is_new.load(Ordering::Acquire) {
             return None;
@@ -58,7 +58,7 @@ impl Wish {
         Some(taken)
     }
 
-    /// The wish as it stands.
+    /// The assignment as it stands.
     pub(super) fn now(&self) -> Wanted {
         let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         wanted.clone()
@@ -74,20 +74,20 @@ mod tests {
     fn replaced_clients_are_not_kept() {
         let route = Route::resolve("ws://127.0.0.1:1", "/echo").unwrap();
         let routes = Arc::new(Routes::new(vec![route]));
-        let wish = Wish::new(5, routes.clone());
-        assert!(wish.take().is_none());
+        let assignment = Assignment::new(5, routes.clone());
+        assert!(assignment.take().is_none());
         let check = |changes: &[u32], clients: u32, kept: u32| {
             for change in changes {
-                wish.change(*change, routes.clone());
+                assignment.change(*change, routes.clone());
             }
-            let taken = wish.take().unwrap();
+            let taken = assignment.take().unwrap();
             assert_eq!((taken.clients, taken.kept), (clients, kept), "{changes:?}");
-            assert!(wish.take().is_none());
+            assert!(assignment.take().is_none());
         };
         check(&[9], 9, 5);
         check(&[9], 9, 9);
         check(&[2, 7], 7, 2);
         check(&[0, 3], 3, 0);
-        assert_eq!(wish.now().clients, 3);
+        assert_eq!(assignment.now().clients, 3);
     }
 }

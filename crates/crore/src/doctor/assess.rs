@@ -1,16 +1,16 @@
 //! The evaluation: a captured machine and a target in, findings and a conclusion out. Pure.
 
 use super::finding::{Finding, Verdict, count};
+use super::limits::{self, Load};
 use super::machine::Machine;
 use super::tuning;
-use super::walls::{self, Wish};
 
 /// The default target: more than most nodes ever need.
 const TARGET: u64 = 100_000;
 
 /// The result of the doctor.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Judgement {
+pub struct Assessment {
     /// The target number of connections.
     pub target: u64,
     /// Whether the target is the default.
@@ -25,21 +25,21 @@ pub struct Judgement {
     pub after_all: Option<(&'static str, u64)>,
 }
 
-impl Judgement {
+impl Assessment {
     /// Evaluates a machine for a number of connections. The default is 100,000, or the most that
     /// the memory can hold if that is less.
-    pub fn of(machine: &Machine, target: Option<u64>, io_threads: Option<u64>) -> Judgement {
-        let room = walls::memory_room(machine).unwrap_or(TARGET);
+    pub fn of(machine: &Machine, target: Option<u64>, io_threads: Option<u64>) -> Assessment {
+        let room = limits::memory_room(machine).unwrap_or(TARGET);
         let connections = target.unwrap_or(TARGET.min(room));
         let io_threads = io_threads.or(machine.cores()).unwrap_or(1).max(1);
-        let wish = Wish { connections, io_threads };
-        let mut findings = walls::findings(machine, wish);
-        findings.extend(tuning::findings(machine, wish));
+        let load = Load { connections, io_threads };
+        let mut findings = limits::findings(machine, load);
+        findings.extend(tuning::findings(machine, load));
         let first = |bound: fn(&Finding) -> Option<u64>| {
             let bounds = findings.iter().filter_map(|it| Some((it.name, bound(it)?)));
             bounds.min_by_key(|(_, connections)| *connections)
         };
-        Judgement {
+        Assessment {
             target: connections,
             is_own_target: target.is_none(),
             now: first(|finding| finding.connections_max),

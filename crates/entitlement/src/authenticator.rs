@@ -10,12 +10,12 @@ use crate::claims::{Claims, TokenRules};
 use crate::counters::{Counters, Statistics};
 use crate::keys::{KeySet, TokenKey};
 use crate::notices::{Notice, Notices};
-use crate::refresh::Wish;
+use crate::refresh::KeyRequests;
 use crate::refusal::Refusal;
 use crate::revocations::Revocations;
 use crate::terms::TermsTable;
 use crate::token::Parts;
-use broker::entitlement::{CredentialKind, Decision, Digest, Entitlement, Judge, NEVER};
+use broker::entitlement::{Authenticator, CredentialKind, Decision, Digest, Entitlement, NEVER};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,7 +26,7 @@ const TERMS_MAX: usize = 1 << 20;
 
 /// The settings of the authenticator. A reload replaces them.
 #[derive(Clone, Debug, Default)]
-pub struct JudgeSettings {
+pub struct AuthenticatorSettings {
     /// Requirements for tokens.
     pub rules: TokenRules,
     /// Keys from the configuration and its files.
@@ -36,7 +36,7 @@ pub struct JudgeSettings {
 }
 
 /// Checks tokens and API keys.
-pub struct TokenJudge {
+pub struct TokenAuthenticator {
     state: RwLock<Arc<State>>,
     verified: VerifiedTokens,
     terms: TermsTable,
@@ -45,7 +45,7 @@ pub struct TokenJudge {
     pub(crate) changing: Mutex<()>,
     /// The presented API keys, by the digests that connections store. Removed keys are not in it.
     shown: Mutex<HashMap<Digest, [u8; 32]>>,
-    wish: Option<Arc<Wish>>,
+    requests: Option<Arc<KeyRequests>>,
     pub(crate) counters: Counters,
     notices: Notices,
 }
@@ -59,31 +59,32 @@ struct State {
     api_keys: ApiKeys,
 }
 
-impl fmt::Debug for TokenJudge {
+impl fmt::Debug for TokenAuthenticator {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("TokenJudge")
+        formatter.write_str("TokenAuthenticator")
     }
 }
 
-impl TokenJudge {
-    /// Creates an authenticator. `verified_max` is the size of the cache of verified tokens; `wish`
-    /// requests further keys, if there is a source; `notices` receives notices for operators.
+impl TokenAuthenticator {
+    /// Creates an authenticator. `verified_max` is the size of the cache of verified tokens;
+    /// `requests` requests further keys, if there is a source; `notices` receives notices for
+    /// operators.
     pub fn new(
-        settings: JudgeSettings,
+        settings: AuthenticatorSettings,
         revocations: Revocations,
         verified_max: usize,
-        wish: Option<Arc<Wish>>,
+        requests: Option<Arc<KeyRequests>>,
         notices: Notices,
-    ) -> TokenJudge {
+    ) -> TokenAuthenticator {
         let state = State::of(settings, Vec::new(), &KeySet::default());
-        TokenJudge {
+        TokenAuthenticator {
             state: RwLock::new(Arc::new(state)),
             verified: VerifiedTokens::new(verified_max),
             terms: TermsTable::new(TERMS_MAX),
             revocations: RwLock::new(revocations),
             changing: Mutex::default(),
             shown: Mutex::default(),
-            wish,
+            requests,
             counters: Counters::default(),
             notices,
         }
@@ -92,7 +93,7 @@ impl TokenJudge {
     /// Applies other settings; fetched keys stay. Clients of API keys that are removed, have other
     /// permissions or expire earlier are revoked: the caller tells the node that revocations have
     /// changed.
-    pub fn replace(&self, settings: JudgeSettings) {
+    pub fn replace(&self, settings: AuthenticatorSettings) {
         let newer = {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             let fetched_keys = state.fetched_keys.clone();
@@ -107,7 +108,7 @@ impl TokenJudge {
     /// Replaces the previously fetched keys. Returns whether they differ.
     pub fn replace_fetched(&self, keys: Vec<TokenKey>) -> bool {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let settings = JudgeSettings {
+        let settings = AuthenticatorSettings {
             rules: state.rules.clone(),
             token_keys: state.own_keys.clone(),
             api_keys: state.api_keys.iter().cloned().collect(),
@@ -251,10 +252,10 @@ impl TokenJudge {
         if tried.keys_count > 0 {
             return Err(Refusal::Signature);
         }
-        match &self.wish {
+        match &self.requests {
             // A new key of the issuer may be about to arrive: the client should retry.
-            Some(wish) if wish.ask() => Err(Refusal::KeysMissing),
-            _ if state.keys.is_empty() && self.wish.is_none() => Err(Refusal::NotTaken),
+            Some(requests) if requests.ask() => Err(Refusal::KeysMissing),
+            _ if state.keys.is_empty() && self.requests.is_none() => Err(Refusal::NotTaken),
             _ => Err(Refusal::NoKey),
         }
     }
@@ -313,8 +314,8 @@ impl TokenJudge {
     }
 }
 
-impl Judge for TokenJudge {
-    fn judge(
+impl Authenticator for TokenAuthenticator {
+    fn authenticate(
         &self,
         kind: CredentialKind,
         credential: &[u8],
@@ -339,7 +340,7 @@ impl Judge for TokenJudge {
 }
 
 impl State {
-    fn of(settings: JudgeSettings, fetched_keys: Vec<TokenKey>, older: &KeySet) -> State {
+    fn of(settings: AuthenticatorSettings, fetched_keys: Vec<TokenKey>, older: &KeySet) -> State {
         let all = settings.token_keys.iter().chain(&fetched_keys).cloned();
         State {
             keys: KeySet::succeed(older, all),

@@ -1,4 +1,4 @@
-//! A judge for scripts: a token consists of its permissions, in words.
+//! An authenticator for scripts: a token consists of its permissions, in words.
 //!
 //! `anna.s:u/{sub}/#.p:news.x:60` is Anna's: she may subscribe to her own topics, publish to
 //! `news`, for a minute from the script's start. `h:` is for history, `i:` the time of issue in
@@ -7,8 +7,8 @@
 //! token that begins with `bad` is invalid.
 
 use broker::entitlement::{
-    CredentialKind, Decision, Digest, Entitlement, EntitlementLimits, Judge, NEVER, Permissions,
-    Signer, Terms,
+    Authenticator, CredentialKind, Decision, Digest, Entitlement, EntitlementLimits, NEVER,
+    Permissions, Signer, Terms,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use wire::native::ErrorCode;
 /// Seconds since 1970 when a script begins.
 pub const START_S: u32 = 1_000;
 
-/// A judge with a list of revocations.
+/// An authenticator with a list of revocations.
 #[derive(Default)]
 pub struct FakeJudge {
     pub subjects: BTreeSet<String>,
     pub token_ids: BTreeSet<u64>,
 }
 
-impl Judge for FakeJudge {
-    fn judge(
+impl Authenticator for FakeJudge {
+    fn authenticate(
         &self,
         kind: CredentialKind,
         credential: &[u8],

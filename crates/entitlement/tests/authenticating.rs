@@ -4,7 +4,7 @@
 mod support;
 
 use broker::entitlement::{
-    Action, CredentialKind, Digest, EntitlementLimits, Judge, NEVER, Permissions,
+    Action, Authenticator, CredentialKind, Digest, EntitlementLimits, NEVER, Permissions,
 };
 use broker::topic::Filter;
 use entitlement::algorithm::Algorithm;
@@ -14,19 +14,20 @@ use entitlement::keys::{KeySet, TokenKey, Tried};
 use entitlement::refusal::Refusal;
 use entitlement::revocations::Revoked;
 use entitlement::revoking::{RevokeError, Wanted};
-use entitlement::{JudgeSettings, TokenJudge};
+use entitlement::{AuthenticatorSettings, TokenAuthenticator};
 use std::sync::Arc;
 use support::{
-    NOW_S, Pair, SECRET, claims, hmac, hmac_key, judge, judge_of, judged, refusal, token_of,
+    NOW_S, Pair, SECRET, authenticated, authenticator, authenticator_of, claims, hmac, hmac_key,
+    refusal, token_of,
 };
 use wire::native::ErrorCode;
 
 #[test]
 fn a_signature_is_computed_once() {
-    let judge = judge(vec![hmac_key()]);
+    let authenticator = authenticator(vec![hmac_key()]);
     let token = hmac().token(None, &claims()).unwrap();
-    let first = judged(&judge, &token);
-    let again = judged(&judge, &token);
+    let first = authenticated(&authenticator, &token);
+    let again = authenticated(&authenticator, &token);
     assert_eq!((first.signatures_count, again.signatures_count), (1, 0));
     let (first, again) = (first.result.unwrap(), again.result.unwrap());
     assert_eq!(first, again);
@@ -38,11 +39,11 @@ fn a_signature_is_computed_once() {
     // Forged tokens are computed each time, and never cached.
     let forged = format!("{}AAAA", &token[..token.len() - 4]);
     for _ in 0..2 {
-        let refused = judged(&judge, &forged);
+        let refused = authenticated(&authenticator, &forged);
         assert_eq!(refused.signatures_count, 1);
         assert_eq!(refused.result, Err(ErrorCode::Unauthorized));
     }
-    let statistics = judge.statistics();
+    let statistics = authenticator.statistics();
     assert_eq!((statistics.accepted, statistics.unauthorized), (2, 2));
     assert_eq!((statistics.signatures, statistics.cache_hits), (3, 1));
     assert_eq!(statistics.verified_tokens, 1);
@@ -50,11 +51,12 @@ fn a_signature_is_computed_once() {
 
 #[test]
 fn cached_tokens_expire() {
-    let judge = judge(vec![hmac_key()]);
+    let authenticator = authenticator(vec![hmac_key()]);
     let token = hmac().token(None, &claims()).unwrap();
-    assert!(judged(&judge, &token).result.is_ok());
+    assert!(authenticated(&authenticator, &token).result.is_ok());
     let digest = Digest::of(CredentialKind::Token, token.as_bytes());
-    let later = judge.judge(CredentialKind::Token, token.as_bytes(), digest, NOW_S + 60);
+    let later =
+        authenticator.authenticate(CredentialKind::Token, token.as_bytes(), digest, NOW_S + 60);
     assert_eq!(later.signatures_count, 0);
     assert_eq!(later.result, Err(ErrorCode::TokenExpired));
 }
@@ -63,25 +65,25 @@ fn cached_tokens_expire() {
 fn a_removed_key_verifies_nothing() {
     let old = Pair::new(Algorithm::EdDSA);
     let new = Pair::new(Algorithm::EdDSA);
-    let judge = judge(vec![old.key(Some("old")), new.key(Some("new"))]);
+    let authenticator = authenticator(vec![old.key(Some("old")), new.key(Some("new"))]);
     let (by_old, by_new) = (old.token(Some("old")), new.token(Some("new")));
     for token in [&by_old, &by_new] {
-        assert!(judged(&judge, token).result.is_ok());
+        assert!(authenticated(&authenticator, token).result.is_ok());
     }
-    judge.replace(JudgeSettings {
+    authenticator.replace(AuthenticatorSettings {
         token_keys: vec![new.key(Some("new"))],
-        ..JudgeSettings::default()
+        ..AuthenticatorSettings::default()
     });
-    assert_eq!(judged(&judge, &by_old).result, Err(ErrorCode::Unauthorized));
+    assert_eq!(authenticated(&authenticator, &by_old).result, Err(ErrorCode::Unauthorized));
     // The other key and its tokens remain valid.
-    let again = judged(&judge, &by_new);
+    let again = authenticated(&authenticator, &by_new);
     assert!(again.result.is_ok() && again.signatures_count == 0);
     // An ID that moved to another key means another key.
-    judge.replace(JudgeSettings {
+    authenticator.replace(AuthenticatorSettings {
         token_keys: vec![old.key(Some("new"))],
-        ..JudgeSettings::default()
+        ..AuthenticatorSettings::default()
     });
-    assert!(judged(&judge, &by_new).result.is_err());
+    assert!(authenticated(&authenticator, &by_new).result.is_err());
 }
 
 #[test]
@@ -104,44 +106,47 @@ fn the_number_of_tried_keys_is_bounded() {
 #[test]
 fn each_tried_key_costs_a_signature() {
     let pairs = [0; 4].map(|_| Pair::new(Algorithm::RS256));
-    let judge = judge(pairs.iter().map(|pair| pair.key(None)).collect());
+    let authenticator = authenticator(pairs.iter().map(|pair| pair.key(None)).collect());
     let forged = Pair::new(Algorithm::RS256).token(None);
-    let refused = judged(&judge, &forged);
+    let refused = authenticated(&authenticator, &forged);
     assert_eq!(refused.result, Err(ErrorCode::Unauthorized));
     assert_eq!(refused.signatures_count, 4);
-    assert_eq!(judge.statistics().signatures, 4);
+    assert_eq!(authenticator.statistics().signatures, 4);
     // The third key has signed this token.
-    assert_eq!(judged(&judge, &pairs[2].token(None)).signatures_count, 3);
+    assert_eq!(authenticated(&authenticator, &pairs[2].token(None)).signatures_count, 3);
 }
 
 #[test]
 fn tokens_of_a_revoked_key_are_invalid() {
     let (old, new) = (Pair::new(Algorithm::EdDSA), Pair::new(Algorithm::EdDSA));
-    let judge = judge(vec![old.key(Some("old")), new.key(None)]);
-    let by_old = judged(&judge, &old.token(Some("old"))).result.unwrap();
-    let by_new = judged(&judge, &new.token(None)).result.unwrap();
+    let authenticator = authenticator(vec![old.key(Some("old")), new.key(None)]);
+    let by_old = authenticated(&authenticator, &old.token(Some("old"))).result.unwrap();
+    let by_new = authenticated(&authenticator, &new.token(None)).result.unwrap();
     assert_eq!(&*by_old.terms.signer.key_id, "old");
     // The key is removed first: only its tokens remain.
-    judge.replace(JudgeSettings { token_keys: vec![new.key(None)], ..JudgeSettings::default() });
+    authenticator.replace(AuthenticatorSettings {
+        token_keys: vec![new.key(None)],
+        ..AuthenticatorSettings::default()
+    });
     let revoke = |name: &str| {
         let wanted =
             Wanted { revoked: Revoked::Key(name.into()), issued_before_s: None, ends_s: None };
-        judge.revoke(None, wanted, NOW_S).unwrap()
+        authenticator.revoke(None, wanted, NOW_S).unwrap()
     };
     let revocation = revoke("old");
     assert_eq!((revocation.issued_before_s, revocation.ends_s), (0, NEVER));
-    assert!(judge.is_revoked(&by_old) && !judge.is_revoked(&by_new));
+    assert!(authenticator.is_revoked(&by_old) && !authenticator.is_revoked(&by_new));
     // A key without an ID is identified by its thumbprint, configured or not.
     revoke(&by_new.terms.signer.thumbprint());
-    assert!(judge.is_revoked(&by_new));
-    let refused = judged(&judge, &new.token(None));
+    assert!(authenticator.is_revoked(&by_new));
+    let refused = authenticated(&authenticator, &new.token(None));
     assert_eq!(refused.result, Err(ErrorCode::TokenRevoked));
 }
 
 #[test]
 fn a_key_of_one_issuer_is_not_valid_for_another() {
     let pair = Pair::new(Algorithm::EdDSA);
-    let judge = judge(vec![pair.key(None).of_issuer(Some("https://a.example"))]);
+    let authenticator = authenticator(vec![pair.key(None).of_issuer(Some("https://a.example"))]);
     for (issuer, expected) in [
         (Some("https://a.example"), None),
         (Some("https://b.example"), Some(Refusal::KeyIssuer)),
@@ -152,16 +157,16 @@ fn a_key_of_one_issuer_is_not_valid_for_another() {
             claims["iss"] = issuer.into();
         }
         let token = pair.signing.token(None, &claims).unwrap();
-        assert_eq!(refusal(&judge, &token), expected, "{issuer:?}");
+        assert_eq!(refusal(&authenticator, &token), expected, "{issuer:?}");
     }
 }
 
 #[test]
 fn configured_token_types_are_required() {
-    let judge = judge_of(JudgeSettings {
+    let authenticator = authenticator_of(AuthenticatorSettings {
         rules: TokenRules { token_types: vec!["at+jwt".into()], ..TokenRules::default() },
         token_keys: vec![hmac_key()],
-        ..JudgeSettings::default()
+        ..AuthenticatorSettings::default()
     });
     for (header, expected) in [
         (r#"{"alg":"HS256","typ":"at+jwt"}"#, None),
@@ -173,21 +178,21 @@ fn configured_token_types_are_required() {
         let token = token_of(header, &claims().to_string(), sign);
         // The second time the signature is cached.
         for _ in 0..2 {
-            assert_eq!(refusal(&judge, &token), expected, "{header}");
+            assert_eq!(refusal(&authenticator, &token), expected, "{header}");
         }
     }
 }
 
 #[test]
 fn a_token_is_refused_without_keys() {
-    let judge = judge(Vec::new());
+    let authenticator = authenticator(Vec::new());
     let token = hmac().token(None, &claims()).unwrap();
-    assert_eq!(judged(&judge, &token).result, Err(ErrorCode::Unauthorized));
+    assert_eq!(authenticated(&authenticator, &token).result, Err(ErrorCode::Unauthorized));
 }
 
-fn shown(judge: &TokenJudge, key: &str) -> broker::entitlement::Decision {
+fn shown(authenticator: &TokenAuthenticator, key: &str) -> broker::entitlement::Decision {
     let digest = Digest::of(CredentialKind::ApiKey, key.as_bytes());
-    judge.judge(CredentialKind::ApiKey, key.as_bytes(), digest, NOW_S)
+    authenticator.authenticate(CredentialKind::ApiKey, key.as_bytes(), digest, NOW_S)
 }
 
 fn api_key(secret: &str, filter: &str, operates: bool) -> ApiKey {
@@ -203,56 +208,59 @@ fn api_key(secret: &str, filter: &str, operates: bool) -> ApiKey {
 #[test]
 fn api_keys_permit_their_filters_and_nothing_else() {
     let secret = new_api_key().unwrap();
-    let judge = judge_of(JudgeSettings {
+    let authenticator = authenticator_of(AuthenticatorSettings {
         api_keys: vec![api_key(&secret, "prices/#", false)],
-        ..JudgeSettings::default()
+        ..AuthenticatorSettings::default()
     });
-    let entitlement = shown(&judge, &secret).result.unwrap();
+    let entitlement = shown(&authenticator, &secret).result.unwrap();
     let permits = |action, filter| entitlement.permits(action, Filter::parse(filter).unwrap());
     assert!(permits(Action::Publish, "prices/eur"));
     assert!(!permits(Action::Publish, "orders"));
     assert!(!permits(Action::Subscribe, "prices/eur"));
-    assert!(!judge.may_operate(secret.as_bytes(), NOW_S));
-    assert!(!judge.is_revoked(&entitlement));
-    assert_eq!(judge.statistics().api_keys, 1);
+    assert!(!authenticator.may_operate(secret.as_bytes(), NOW_S));
+    assert!(!authenticator.is_revoked(&entitlement));
+    assert_eq!(authenticator.statistics().api_keys, 1);
     // An API key is not a token, and a token is not an API key.
-    assert!(judged(&judge, &secret).result.is_err());
+    assert!(authenticated(&authenticator, &secret).result.is_err());
     let token = hmac().token(None, &claims()).unwrap();
-    assert!(shown(&judge, &token).result.is_err());
+    assert!(shown(&authenticator, &token).result.is_err());
 }
 
 #[test]
 fn clients_of_a_changed_api_key_are_revoked() {
     let secret = new_api_key().unwrap();
-    let with = |filter: &str, operates| JudgeSettings {
+    let with = |filter: &str, operates| AuthenticatorSettings {
         api_keys: vec![api_key(&secret, filter, operates)],
-        ..JudgeSettings::default()
+        ..AuthenticatorSettings::default()
     };
-    let judge = judge_of(with("a/#", true));
-    assert!(judge.may_operate(secret.as_bytes(), NOW_S));
-    let entitlement = shown(&judge, &secret).result.unwrap();
-    judge.replace(with("a/#", false));
-    assert!(!judge.is_revoked(&entitlement) && !judge.may_operate(secret.as_bytes(), NOW_S));
-    judge.replace(with("b/#", false));
-    assert!(judge.is_revoked(&entitlement));
-    judge.replace(JudgeSettings::default());
-    assert!(judge.is_revoked(&entitlement));
-    judge.replace(with("a/#", false));
-    assert!(shown(&judge, &secret).result.is_ok());
-    assert!(!judge.is_revoked(&entitlement));
+    let authenticator = authenticator_of(with("a/#", true));
+    assert!(authenticator.may_operate(secret.as_bytes(), NOW_S));
+    let entitlement = shown(&authenticator, &secret).result.unwrap();
+    authenticator.replace(with("a/#", false));
+    assert!(
+        !authenticator.is_revoked(&entitlement)
+            && !authenticator.may_operate(secret.as_bytes(), NOW_S)
+    );
+    authenticator.replace(with("b/#", false));
+    assert!(authenticator.is_revoked(&entitlement));
+    authenticator.replace(AuthenticatorSettings::default());
+    assert!(authenticator.is_revoked(&entitlement));
+    authenticator.replace(with("a/#", false));
+    assert!(shown(&authenticator, &secret).result.is_ok());
+    assert!(!authenticator.is_revoked(&entitlement));
 }
 
 /// An earlier expiry of a key also affects connected clients; a later one affects none.
 #[test]
 fn clients_of_a_renamed_or_shortened_api_key_are_revoked() {
     let secret = new_api_key().unwrap();
-    let with = |name: &str, expires_s| JudgeSettings {
+    let with = |name: &str, expires_s| AuthenticatorSettings {
         api_keys: vec![ApiKey { name: name.into(), expires_s, ..api_key(&secret, "a/#", false) }],
-        ..JudgeSettings::default()
+        ..AuthenticatorSettings::default()
     };
     let later_s = NOW_S as u32 + 500;
-    let judge = judge_of(with("prices", later_s));
-    let entitlement = shown(&judge, &secret).result.unwrap();
+    let authenticator = authenticator_of(with("prices", later_s));
+    let entitlement = shown(&authenticator, &secret).result.unwrap();
     for (name, expires_s, is_revoked) in [
         ("prices", NEVER, false),
         ("prices", later_s, false),
@@ -260,19 +268,20 @@ fn clients_of_a_renamed_or_shortened_api_key_are_revoked() {
         ("prices", NOW_S as u32 - 1, true),
         ("others", later_s, true),
     ] {
-        judge.replace(with(name, expires_s));
-        assert_eq!(judge.is_revoked(&entitlement), is_revoked, "{name} {expires_s}");
+        authenticator.replace(with(name, expires_s));
+        assert_eq!(authenticator.is_revoked(&entitlement), is_revoked, "{name} {expires_s}");
     }
 }
 
 #[test]
 fn equal_permissions_are_shared() {
-    let judge = judge(vec![TokenKey::of_secret(None, Algorithm::HS256, SECRET).unwrap()]);
+    let authenticator =
+        authenticator(vec![TokenKey::of_secret(None, Algorithm::HS256, SECRET).unwrap()]);
     let of = |subject: &str| {
         let mut claims = claims();
         claims["sub"] = subject.into();
         let token = hmac().token(None, &claims).unwrap();
-        judged(&judge, &token).result.unwrap()
+        authenticated(&authenticator, &token).result.unwrap()
     };
     let (anna, ben) = (of("anna"), of("ben"));
     assert_ne!(anna.subject, ben.subject);
@@ -281,44 +290,44 @@ fn equal_permissions_are_shared() {
 
 #[test]
 fn a_revocation_takes_effect_at_once_and_can_be_cancelled() {
-    let judge = judge(vec![hmac_key()]);
+    let authenticator = authenticator(vec![hmac_key()]);
     let token = hmac().token(None, &claims()).unwrap();
-    let entitlement = judged(&judge, &token).result.unwrap();
+    let entitlement = authenticated(&authenticator, &token).result.unwrap();
     for revoked in [Revoked::Token("t1".into()), Revoked::subject("anna"), Revoked::All] {
         let wanted = Wanted { revoked, issued_before_s: None, ends_s: None };
-        let revocation = judge.revoke(None, wanted, NOW_S).unwrap();
+        let revocation = authenticator.revoke(None, wanted, NOW_S).unwrap();
         assert_eq!(revocation.ends_s, NEVER);
-        assert!(judge.is_revoked(&entitlement));
+        assert!(authenticator.is_revoked(&entitlement));
         // Cached tokens are affected as well.
-        let again = judged(&judge, &token);
+        let again = authenticated(&authenticator, &token);
         assert_eq!(again.result, Err(ErrorCode::TokenRevoked));
-        assert!(judge.take_back(None, revocation.id).unwrap());
-        assert!(!judge.is_revoked(&entitlement));
+        assert!(authenticator.take_back(None, revocation.id).unwrap());
+        assert!(!authenticator.is_revoked(&entitlement));
     }
     let nobody = Wanted { revoked: Revoked::subject(""), issued_before_s: None, ends_s: None };
-    assert!(judge.revoke(None, nobody, NOW_S).is_err());
+    assert!(authenticator.revoke(None, nobody, NOW_S).is_err());
 }
 
 #[test]
 fn revocations_end_with_their_last_token() {
-    let judge = judge_of(JudgeSettings {
+    let authenticator = authenticator_of(AuthenticatorSettings {
         rules: TokenRules { lifetime_max_s: Some(3_600), leeway_s: 5, ..TokenRules::default() },
-        ..JudgeSettings::default()
+        ..AuthenticatorSettings::default()
     });
     let wanted = Wanted { revoked: Revoked::subject("anna"), issued_before_s: None, ends_s: None };
-    let revocation = judge.revoke(None, wanted, NOW_S).unwrap();
+    let revocation = authenticator.revoke(None, wanted, NOW_S).unwrap();
     assert_eq!(revocation.issued_before_s as u64, NOW_S + 1);
     assert_eq!(revocation.ends_s as u64, NOW_S + 1 + 3_600 + 10);
 }
 
 #[test]
 fn a_file_that_cannot_be_written_changes_nothing() {
-    let judge = judge(vec![hmac_key()]);
+    let authenticator = authenticator(vec![hmac_key()]);
     let token = hmac().token(None, &claims()).unwrap();
     let wanted = Wanted { revoked: Revoked::All, issued_before_s: None, ends_s: None };
     let nowhere = std::path::Path::new("/proc/nowhere");
-    let refused = judge.revoke(Some(nowhere), wanted, NOW_S);
+    let refused = authenticator.revoke(Some(nowhere), wanted, NOW_S);
     assert!(matches!(refused, Err(RevokeError::File(_))));
-    assert!(judged(&judge, &token).result.is_ok());
-    assert!(judge.revocations_after(0, 9).is_empty());
+    assert!(authenticated(&authenticator, &token).result.is_ok());
+    assert!(authenticator.revocations_after(0, 9).is_empty());
 }

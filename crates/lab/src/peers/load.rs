@@ -64,7 +64,7 @@ pub struct Schedule {
 }
 
 /// All connections to one server.
-pub struct Crowd {
+pub struct Load {
     handle: Handle,
     orders: Arc<Mutex<Orders>>,
     busy: Arc<AtomicBool>,
@@ -77,13 +77,13 @@ struct Orders {
     schedule: Option<(Schedule, u64)>,
 }
 
-impl Crowd {
+impl Load {
     /// Connects the publisher.
     pub fn new(
         remote: SocketAddr,
         dialect: Box<dyn Dialect>,
         clients: u64,
-    ) -> anyhow::Result<Crowd> {
+    ) -> anyhow::Result<Load> {
         let mut common = Common::new(&[format!("ws://{remote}")])?;
         common.threads = 1;
         common.local_addresses =
@@ -100,9 +100,9 @@ impl Crowd {
             sequence: 0,
         };
         let handle = Clients::start(&common, clients + 1, CONNECTING_MAX, members)?;
-        let mut crowd = Crowd { handle, orders, busy };
-        crowd.grow(0)?;
-        Ok(crowd)
+        let mut load = Load { handle, orders, busy };
+        load.grow(0)?;
+        Ok(load)
     }
 
     /// Sets the topics of new subscribers.

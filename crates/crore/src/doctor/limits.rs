@@ -1,5 +1,5 @@
 //! Limits of the number of connections: descriptors, files, watches, memory, socket buffers,
-//! tracked connections. Pure: a machine and a wish in, findings out.
+//! tracked connections. Pure: a machine and a load in, findings out.
 
 use super::finding::{Change, Finding, Verdict, bytes, count};
 use super::machine::Machine;
@@ -8,7 +8,7 @@ use net::kernel::registered_room_for;
 
 /// The load that the machine is to carry.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct Load {
     /// Connections that the machine is to hold.
     pub connections: u64,
     /// I/O threads that a node would have.
@@ -51,17 +51,17 @@ pub fn memory_room(machine: &Machine) -> Option<u64> {
 }
 
 /// All of them.
-pub fn findings(machine: &Machine, wish: Wish) -> Vec<Finding> {
+pub fn findings(machine: &Machine, load: Load) -> Vec<Finding> {
     let all = [
-        descriptors(machine, wish),
-        nr_open(machine, wish),
-        files(machine, wish),
-        watches(machine, wish),
-        memory(machine, wish),
-        socket_memory(machine, wish),
-        tracked(machine, wish),
-        threads(machine, wish),
-        mappings(machine, wish),
+        descriptors(machine, load),
+        nr_open(machine, load),
+        files(machine, load),
+        watches(machine, load),
+        memory(machine, load),
+        socket_memory(machine, load),
+        tracked(machine, load),
+        threads(machine, load),
+        mappings(machine, load),
     ];
     all.into_iter().flatten().collect()
 }
@@ -72,18 +72,18 @@ fn rounded_up(wanted: u64) -> u64 {
     wanted.div_ceil(unit) * unit
 }
 
-fn descriptors(machine: &Machine, wish: Wish) -> Option<Finding> {
+fn descriptors(machine: &Machine, load: Load) -> Option<Finding> {
     let limit = machine.descriptors()?;
     let is_private = !matches!(machine.private_tables(), Some(Err(_)));
-    let tables = if is_private { wish.io_threads } else { 1 };
+    let tables = if is_private { load.io_threads } else { 1 };
     let room = limit.hard.saturating_sub(RESERVE);
     let beside = match machine.registered_sockets() {
         Some(true) => u64::from(registered_room_for(limit.hard)),
         _ => 0,
     };
-    let max = room.saturating_mul(tables).saturating_add(beside.saturating_mul(wish.io_threads));
+    let max = room.saturating_mul(tables).saturating_add(beside.saturating_mul(load.io_threads));
     let mut whose = if is_private {
-        format!("each of {} I/O threads has a table of its own", wish.io_threads)
+        format!("each of {} I/O threads has a table of its own", load.io_threads)
     } else {
         "all I/O threads share one table, because private tables are refused".into()
     };
@@ -93,10 +93,10 @@ fn descriptors(machine: &Machine, wish: Wish) -> Option<Finding> {
     let value = format!("{} soft, {} hard", count(limit.soft), count(limit.hard));
     let meaning = format!("at most {} connections: {whose}", count(max));
     let finding = Finding::ok("open files", value, meaning);
-    if max >= wish.connections {
+    if max >= load.connections {
         return Some(finding.bounds(max, max));
     }
-    let needed = wish.connections.div_ceil(tables) + RESERVE;
+    let needed = load.connections.div_ceil(tables) + RESERVE;
     let raised = needed.max(TABLE_MAX.min(rounded_up(needed)));
     let mut finding = finding.but(
         Verdict::Limits,
@@ -105,18 +105,18 @@ fn descriptors(machine: &Machine, wish: Wish) -> Option<Finding> {
              logins `* hard nofile {raised}` in /etc/security/limits.conf"
         ),
     );
-    let threads = wish.connections.div_ceil(room.max(1));
+    let threads = load.connections.div_ceil(room.max(1));
     if is_private && threads <= IO_THREADS_MAX {
         finding.advice.push(format!("or, without root: `crore serve --io-threads {threads}`"));
     }
     Some(finding.bounds(max, (raised - RESERVE) * tables))
 }
 
-fn nr_open(machine: &Machine, wish: Wish) -> Option<Finding> {
+fn nr_open(machine: &Machine, load: Load) -> Option<Finding> {
     let max = machine.number("fs.nr_open")?;
     let is_private = !matches!(machine.private_tables(), Some(Err(_)));
-    let tables = if is_private { wish.io_threads } else { 1 };
-    let needed = wish.connections.div_ceil(tables) + RESERVE;
+    let tables = if is_private { load.io_threads } else { 1 };
+    let needed = load.connections.div_ceil(tables) + RESERVE;
     let meaning = "upper limit of open files, for each table";
     let finding = Finding::ok("fs.nr_open", count(max), meaning);
     // Whatever a table has no room for may be held beside it.
@@ -127,10 +127,10 @@ fn nr_open(machine: &Machine, wish: Wish) -> Option<Finding> {
     let change =
         Change { name: "fs.nr_open", from: max.to_string(), to: rounded_up(needed).to_string() };
     let finding = finding.with_change(Verdict::Limits, change);
-    Some(finding.bounds(room, wish.connections))
+    Some(finding.bounds(room, load.connections))
 }
 
-fn files(machine: &Machine, wish: Wish) -> Option<Finding> {
+fn files(machine: &Machine, load: Load) -> Option<Finding> {
     let max = machine.number("fs.file-max")?;
     let used = machine.number("fs.file-nr").unwrap_or(0);
     let room = max.saturating_sub(used).saturating_sub(OTHER_FILES);
@@ -141,35 +141,35 @@ fn files(machine: &Machine, wish: Wish) -> Option<Finding> {
         count(OTHER_FILES)
     );
     let finding = Finding::ok("fs.file-max", count(max), meaning);
-    if room >= wish.connections {
+    if room >= load.connections {
         return Some(finding.bounds(room, room));
     }
     let change = Change {
         name: "fs.file-max",
         from: max.to_string(),
-        to: rounded_up(wish.connections + used + OTHER_FILES).to_string(),
+        to: rounded_up(load.connections + used + OTHER_FILES).to_string(),
     };
     let finding = finding.with_change(Verdict::Limits, change);
-    Some(finding.bounds(room, wish.connections))
+    Some(finding.bounds(room, load.connections))
 }
 
-fn watches(machine: &Machine, wish: Wish) -> Option<Finding> {
+fn watches(machine: &Machine, load: Load) -> Option<Finding> {
     let max = machine.number("fs.epoll.max_user_watches")?;
     let meaning = format!("at most {} connections: each needs one epoll watch", count(max));
     let finding = Finding::ok("fs.epoll.max_user_watches", count(max), meaning);
-    if max >= wish.connections {
+    if max >= load.connections {
         return Some(finding.bounds(max, max));
     }
     let change = Change {
         name: "fs.epoll.max_user_watches",
         from: max.to_string(),
-        to: rounded_up(wish.connections + 1_000).to_string(),
+        to: rounded_up(load.connections + 1_000).to_string(),
     };
     let finding = finding.with_change(Verdict::Limits, change);
-    Some(finding.bounds(max, wish.connections))
+    Some(finding.bounds(max, load.connections))
 }
 
-fn memory(machine: &Machine, wish: Wish) -> Option<Finding> {
+fn memory(machine: &Machine, load: Load) -> Option<Finding> {
     let room = memory_room(machine)?;
     let mut value = format!(
         "{} of {} available",
@@ -187,19 +187,19 @@ fn memory(machine: &Machine, wish: Wish) -> Option<Finding> {
         bytes(LOGS_BYTES)
     );
     let mut finding = Finding::ok("memory", value, meaning).bounds(room, room);
-    if room < wish.connections {
-        let needed = wish.connections as f64 * connection_bytes() + LOGS_BYTES as f64;
+    if room < load.connections {
+        let needed = load.connections as f64 * connection_bytes() + LOGS_BYTES as f64;
         let advice = format!(
             "provide {} for {} connections: add memory, raise memory.max if a cgroup limits it, or use another machine",
             bytes(needed as u64),
-            count(wish.connections)
+            count(load.connections)
         );
         finding = finding.but(Verdict::Limits, advice);
     }
     Some(finding)
 }
 
-fn socket_memory(machine: &Machine, wish: Wish) -> Option<Finding> {
+fn socket_memory(machine: &Machine, load: Load) -> Option<Finding> {
     const PAGE_BYTES: f64 = 4_096.0;
     let pages = machine.numbers("net.ipv4.tcp_mem")?;
     let high = *pages.get(2)?;
@@ -211,12 +211,12 @@ fn socket_memory(machine: &Machine, wish: Wish) -> Option<Finding> {
         bytes(high * PAGE_BYTES as u64)
     );
     let finding = Finding::ok("net.ipv4.tcp_mem", value.clone(), meaning);
-    if room >= wish.connections {
+    if room >= load.connections {
         return Some(finding.bounds(room, room));
     }
     // Not more than half of the memory: sockets must not take what processes need.
     let half = machine.memory("MemTotal")? / 2 / PAGE_BYTES as u64;
-    let wanted = rounded_up(wish.connections).min(half).max(high);
+    let wanted = rounded_up(load.connections).min(half).max(high);
     let finding = finding.with_change(
         Verdict::Limits,
         Change {
@@ -228,7 +228,7 @@ fn socket_memory(machine: &Machine, wish: Wish) -> Option<Finding> {
     Some(finding.bounds(room, wanted))
 }
 
-fn tracked(machine: &Machine, wish: Wish) -> Option<Finding> {
+fn tracked(machine: &Machine, load: Load) -> Option<Finding> {
     let max = machine.number("net.netfilter.nf_conntrack_max")?;
     let used = machine.number("net.netfilter.nf_conntrack_count").unwrap_or(0);
     let value = format!("{} of {} tracked", count(used), count(max));
@@ -240,13 +240,13 @@ fn tracked(machine: &Machine, wish: Wish) -> Option<Finding> {
     let room = max.saturating_sub(used);
     let meaning = format!("at most {} connections: the firewall tracks each of them", count(room));
     let finding = Finding::ok("conntrack", value, meaning);
-    if room >= wish.connections {
+    if room >= load.connections {
         return Some(finding.bounds(room, room));
     }
     let change = Change {
         name: "net.netfilter.nf_conntrack_max",
         from: max.to_string(),
-        to: rounded_up(wish.connections + used + OTHER_FILES).to_string(),
+        to: rounded_up(load.connections + used + OTHER_FILES).to_string(),
     };
     let mut finding = finding.with_change(Verdict::Limits, change);
     finding.advice.push(
@@ -254,15 +254,15 @@ fn tracked(machine: &Machine, wish: Wish) -> Option<Finding> {
          output"
             .into(),
     );
-    Some(finding.bounds(room, wish.connections))
+    Some(finding.bounds(room, load.connections))
 }
 
-fn threads(machine: &Machine, wish: Wish) -> Option<Finding> {
+fn threads(machine: &Machine, load: Load) -> Option<Finding> {
     let share = machine.group_threads()?;
     // I/O threads, log threads, the operators' port, signals.
-    let needed = wish.io_threads + 16;
+    let needed = load.io_threads + 16;
     let value = format!("{} of {} used", count(share.used), count(share.max));
-    let meaning = format!("a node with {} I/O threads needs about {needed}", wish.io_threads);
+    let meaning = format!("a node with {} I/O threads needs about {needed}", load.io_threads);
     let finding = Finding::ok("cgroup pids.max", value, meaning);
     Some(if share.left() < needed {
         finding
@@ -272,13 +272,13 @@ fn threads(machine: &Machine, wish: Wish) -> Option<Finding> {
     })
 }
 
-fn mappings(machine: &Machine, wish: Wish) -> Option<Finding> {
+fn mappings(machine: &Machine, load: Load) -> Option<Finding> {
     const SEGMENT_BYTES: u64 = 2 << 20;
     const ARENA_BYTES: u64 = 64 << 20;
     const OTHERS: u64 = 500;
     let max = machine.number("vm.max_map_count")?;
-    let user = (wish.connections as f64 * (connection_bytes() - kernel::SOCKET_BYTES)) as u64;
-    let needed = OTHERS + 2 * wish.io_threads + LOGS_BYTES / SEGMENT_BYTES + 2 * user / ARENA_BYTES;
+    let user = (load.connections as f64 * (connection_bytes() - kernel::SOCKET_BYTES)) as u64;
+    let needed = OTHERS + 2 * load.io_threads + LOGS_BYTES / SEGMENT_BYTES + 2 * user / ARENA_BYTES;
     let meaning = format!(
         "about {} mappings for this number of connections and the default log; 512 more for each GiB of logs in memory",
         count(needed)

@@ -11,26 +11,26 @@ use std::time::Duration;
 
 /// A request to stop, to reload or to upgrade.
 #[derive(Clone, Copy, Debug)]
-pub enum Wish {
+pub enum NodeRequest {
     /// A signal.
     Signal(Signal),
     /// An operator's request to drain, with an optional window in milliseconds.
     Drain(Option<u64>),
 }
 
-impl Wish {
+impl NodeRequest {
     /// Whether the request stops the node.
     pub fn is_end(self) -> bool {
-        !matches!(self, Wish::Signal(Signal::Hangup | Signal::Upgrade))
+        !matches!(self, NodeRequest::Signal(Signal::Hangup | Signal::Upgrade))
     }
 }
 
 /// Receives the first signal; a second one ends the process.
-pub fn watch_signals(sender: mpsc::Sender<Wish>, log: Log) {
+pub fn watch_signals(sender: mpsc::Sender<NodeRequest>, log: Log) {
     let mut count = 0_u32;
     signals::watch(move |signal| {
         count += u32::from(!matches!(signal, Signal::Hangup | Signal::Upgrade));
-        if count > 1 || sender.send(Wish::Signal(signal)).is_err() {
+        if count > 1 || sender.send(NodeRequest::Signal(signal)).is_err() {
             // An immediate end does not wait for the reader of the log.
             log.flush(Duration::from_millis(100));
             std::process::exit(i32::from(signal.exit_code()));
@@ -40,9 +40,9 @@ pub fn watch_signals(sender: mpsc::Sender<Wish>, log: Log) {
 
 /// The end of standard input is the end of the process that started this one: it counts as a
 /// signal.
-pub fn watch_input(sender: mpsc::Sender<Wish>) {
+pub fn watch_input(sender: mpsc::Sender<NodeRequest>) {
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-        let _ = sender.send(Wish::Signal(Signal::Terminate));
+        let _ = sender.send(NodeRequest::Signal(Signal::Terminate));
     });
 }

@@ -6,7 +6,7 @@
 //! all questions are bounded; an edge without questions costs a look at an empty list.
 
 use broker::edge::Edge;
-use broker::entitlement::{Entitlement, Judge, Question};
+use broker::entitlement::{Authenticator, Entitlement, Question};
 use broker::now::Now;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,16 +24,16 @@ pub const QUESTIONS_TURN_MAX: usize = 1_024;
 pub const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// The questions of one edge, and the authenticator.
-pub(crate) struct Judging {
-    judge: Option<Arc<dyn Judge>>,
+pub(crate) struct Authenticating {
+    authenticator: Option<Arc<dyn Authenticator>>,
     waiting: VecDeque<Question>,
     /// Bytes of the waiting credentials.
     waiting_bytes: usize,
 }
 
-impl Judging {
-    pub fn new(judge: Option<Arc<dyn Judge>>) -> Judging {
-        Judging { judge, waiting: VecDeque::new(), waiting_bytes: 0 }
+impl Authenticating {
+    pub fn new(authenticator: Option<Arc<dyn Authenticator>>) -> Authenticating {
+        Authenticating { authenticator, waiting: VecDeque::new(), waiting_bytes: 0 }
     }
 
     /// Whether there are questions that could be answered now.
@@ -49,8 +49,8 @@ impl Judging {
         }
         // Last, so that the subscriptions of a ticket are processed in the turn in which its
         // session begins.
-        if let Some(judge) = &self.judge {
-            edge.recheck(&**judge);
+        if let Some(authenticator) = &self.authenticator {
+            edge.recheck(&**authenticator);
         }
     }
 
@@ -74,16 +74,16 @@ impl Judging {
                 break;
             };
             self.waiting_bytes -= question.credential.len();
-            let verdict = match &self.judge {
-                Some(judge) => {
-                    let judged = judge.judge(
+            let verdict = match &self.authenticator {
+                Some(authenticator) => {
+                    let authenticated = authenticator.authenticate(
                         question.kind,
                         &question.credential,
                         question.digest,
                         now.unix_ms / 1_000,
                     );
-                    signatures_count += judged.signatures_count;
-                    judged.result
+                    signatures_count += authenticated.signatures_count;
+                    authenticated.result
                 }
                 // A node with entitlement in its settings has an authenticator.
                 None => Err(ErrorCode::Unauthorized),
@@ -147,8 +147,14 @@ mod tests {
         }
     }
 
-    impl Judge for Strict {
-        fn judge(&self, _: CredentialKind, credential: &[u8], _: Digest, _: u64) -> Decision {
+    impl Authenticator for Strict {
+        fn authenticate(
+            &self,
+            _: CredentialKind,
+            credential: &[u8],
+            _: Digest,
+            _: u64,
+        ) -> Decision {
             let number =
                 u32::from_le_bytes([credential[0], credential[1], credential[2], credential[3]]);
             self.0.lock().unwrap().push(number);
@@ -187,61 +193,61 @@ mod tests {
 
     #[test]
     fn a_turn_computes_a_bounded_number_of_signatures_and_the_rest_follows_in_order() {
-        let judge = Arc::new(Strict::default());
-        let mut judging = Judging::new(Some(judge.clone()));
+        let authenticator = Arc::new(Strict::default());
+        let mut authenticating = Authenticating::new(Some(authenticator.clone()));
         let mut edge = edge();
         edge.out.questions = (0..100).map(|number| question(number, 8)).collect();
-        let answered = || judge.0.lock().unwrap().len();
+        let answered = || authenticator.0.lock().unwrap().len();
         let mut before = 0;
         for _ in 0..4 {
-            judging.turn(&mut edge, Now::default());
+            authenticating.turn(&mut edge, Now::default());
             // Every second credential has a signature.
             let count = answered() - before;
             assert!(count <= 2 * SIGNATURES_TURN_MAX as usize, "{count}");
             before += count;
         }
-        assert!(!judging.has_more() && judging.waiting_bytes == 0);
-        assert!(judge.0.lock().unwrap().iter().copied().eq(0..100));
+        assert!(!authenticating.has_more() && authenticating.waiting_bytes == 0);
+        assert!(authenticator.0.lock().unwrap().iter().copied().eq(0..100));
     }
 
     /// There are four keys without names, and none of them has signed the tokens.
     #[test]
     fn each_tried_key_counts_in_a_turn() {
-        let judge = Arc::new(Strict(Mutex::default(), 4));
-        let mut judging = Judging::new(Some(judge.clone()));
+        let authenticator = Arc::new(Strict(Mutex::default(), 4));
+        let mut authenticating = Authenticating::new(Some(authenticator.clone()));
         let mut edge = edge();
         edge.out.questions = (0..20).map(|number| question(2 * number, 8)).collect();
-        judging.turn(&mut edge, Now::default());
-        let answered = judge.0.lock().unwrap().len();
+        authenticating.turn(&mut edge, Now::default());
+        let answered = authenticator.0.lock().unwrap().len();
         assert_eq!(answered, SIGNATURES_TURN_MAX as usize / 4);
     }
 
     #[test]
     fn waiting_credentials_have_a_bound_in_bytes() {
-        let judge = Arc::new(Strict::default());
-        let mut judging = Judging::new(Some(judge.clone()));
+        let authenticator = Arc::new(Strict::default());
+        let mut authenticating = Authenticating::new(Some(authenticator.clone()));
         let mut edge = edge();
         let bytes = 1 << 20;
         let count = (WAITING_BYTES_MAX / bytes) as u32;
         // They have signatures, so they wait.
         let many = (0..2 * count).map(|number| question(2 * number, bytes));
         edge.out.questions = many.collect();
-        judging.turn(&mut edge, Now::default());
-        assert!(judging.memory_bytes() <= WAITING_BYTES_MAX + (1 << 20));
-        while judging.has_more() {
-            judging.turn(&mut edge, Now::default());
+        authenticating.turn(&mut edge, Now::default());
+        assert!(authenticating.memory_bytes() <= WAITING_BYTES_MAX + (1 << 20));
+        while authenticating.has_more() {
+            authenticating.turn(&mut edge, Now::default());
         }
         // Only the first ones are answered.
-        let answered = judge.0.lock().unwrap().clone();
+        let answered = authenticator.0.lock().unwrap().clone();
         assert!(answered.into_iter().eq((0..count).map(|number| 2 * number)));
     }
 
     #[test]
     fn without_an_authenticator_every_credential_is_refused() {
-        let mut judging = Judging::new(None);
+        let mut authenticating = Authenticating::new(None);
         let mut edge = edge();
         edge.out.questions.push(question(1, 8));
-        judging.turn(&mut edge, Now::default());
-        assert!(!judging.has_more() && edge.out.questions.is_empty());
+        authenticating.turn(&mut edge, Now::default());
+        assert!(!authenticating.has_more() && edge.out.questions.is_empty());
     }
 }

@@ -1,11 +1,13 @@
-//! Lanes of requests: those that may have to wait for a disk have a lane for each log.
+//! Classes of requests: those that may have to wait for a disk have a class for each log.
 
-use crate::mail::{Lane, Publish, ReadFilter, ReadHistory, ReadTopic, Start, Subscribe, ToHome};
+use crate::mail::{
+    Publish, ReadFilter, ReadHistory, ReadTopic, RequestClass, Start, Subscribe, ToHome,
+};
 use crate::settings::Settings;
 
 impl ToHome {
-    /// The lane in which it is counted.
-    pub fn lane(&self, settings: &Settings) -> Lane {
+    /// The class in which it is counted.
+    pub fn class(&self, settings: &Settings) -> RequestClass {
         match self {
             ToHome::Subscribe(Subscribe { start: Start::Live, .. })
             | ToHome::Release { .. }
@@ -14,16 +16,16 @@ impl ToHome {
             | ToHome::Retained { .. }
             | ToHome::AddFilter(..)
             | ToHome::RemoveFilter { .. }
-            | ToHome::Credit { .. } => Lane::Memory,
+            | ToHome::Credit { .. } => RequestClass::Memory,
             ToHome::Subscribe(Subscribe { partition, .. })
             | ToHome::History(ReadHistory { partition, .. })
             | ToHome::Publish(Publish { partition, .. }) => {
                 let log = settings.log_on_disk(*partition);
-                log.map_or(Lane::Memory, Lane::Disk)
+                log.map_or(RequestClass::Memory, RequestClass::Disk)
             }
             ToHome::Read(ReadTopic { partition, .. })
             | ToHome::ReadFilter(ReadFilter { partition, .. }) => {
-                Lane::Pages(settings.log_number(*partition))
+                RequestClass::Pages(settings.log_number(*partition))
             }
         }
     }
