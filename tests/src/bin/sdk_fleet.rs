@@ -337,7 +337,7 @@ impl Running {
         faults.extend(oracle.check_logs(&fleets));
         for fleet in &fleets {
             let (found, figures) = oracle.check(fleet);
-            println!("{}: {figures:?}", fleet.name);
+            println!("{}: {figures}", fleet.name);
             faults.extend(found);
             let has = |cause: &str| figures.gaps.contains_key(cause);
             let has_readers = !fleet.name.ends_with(KILLED);

@@ -6,6 +6,7 @@
 //! `once` exactly once, otherwise at most once; those of a client are in the order of its calls.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use crate::fleet::ledger::{Ledger, Partition, log_of};
 use crate::fleet::node::{KEPT_PARTITIONS, SHORT};
@@ -22,12 +23,25 @@ pub struct Figures {
     pub messages: u64,
     /// Gaps by cause.
     pub gaps: BTreeMap<String, u64>,
-    /// Acknowledged publications with `once`.
+    /// Publications with `once` in the logs.
     pub once: u64,
-    /// Acknowledged publications without it.
+    /// Publications without it in the logs.
     pub plain: u64,
     /// Failed publications by error.
     pub failed: BTreeMap<String, u64>,
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Figures { messages, gaps, once, plain, failed } = self;
+        let listed = |counts: &BTreeMap<String, u64>| {
+            let words = counts.iter().map(|(name, count)| format!("{count} {name}"));
+            words.collect::<Vec<_>>().join(", ")
+        };
+        write!(formatter, "{messages} messages received, gaps: {}; ", listed(gaps))?;
+        write!(formatter, "{once} published with once, {plain} without; ")?;
+        write!(formatter, "failed calls: {}", listed(failed))
+    }
 }
 
 /// All that must have come, and where.
