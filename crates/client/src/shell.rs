@@ -238,6 +238,7 @@ impl<G: Ground> Shell<G> {
             }
         };
         self.target = (endpoint.authority(), endpoint.target.clone());
+        self.session.connecting(self.now_ms());
         match self.ground.open(&endpoint, self.backoff.attempts()) {
             Ok(conn) => self.link = Link::Connecting { conn, since_ms: self.now_ms() },
             Err(reason) => self.lost(reason),

@@ -280,6 +280,48 @@ fn the_client_follows_a_go_away_to_another_node() {
     assert_eq!(message(&events), b"elsewhere");
 }
 
+/// U15: above the bound of unsent bytes, commands wait, and all are carried out in order.
+#[test]
+fn commands_wait_for_unsent_bytes() {
+    let server = Server::start();
+    let options = Options { output_bytes_max: 1, ..options(server.url()) };
+    let (client, _events) = Client::connect(options).unwrap();
+    let publish = |_| client.publish("t", vec![7; 10_000], PublishOptions::default()).unwrap();
+    let answers: Vec<_> = (0..100).map(publish).collect();
+    let offsets = answers.into_iter().map(|answer| answer.wait().unwrap().position.offset);
+    assert!(offsets.is_sorted());
+}
+
+/// X3: close in every state and twice is safe, and a call after it fails.
+#[test]
+fn close_is_safe_in_every_state() {
+    let server = Server::start();
+    let nowhere = "ws://127.0.0.1:9".to_owned();
+    for (url, waits_for) in [(server.url(), ""), (server.url(), "live"), (nowhere, "waiting")] {
+        let (client, events) = Client::connect(options(url)).unwrap();
+        match waits_for {
+            "live" => {
+                client.subscribe("t", Start::Live).unwrap();
+                subscribed(&events);
+            }
+            "waiting" => {
+                wait_for(&events, |event| matches!(event, Event::Disconnected { .. }).then_some(()))
+            }
+            _ => {}
+        }
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| client.close());
+            }
+        });
+        client.close();
+        let answer = client.publish("t", "x", PublishOptions::default());
+        assert!(matches!(answer, Err(RequestError::Closed)), "{waits_for}");
+        while events.next_within(PATIENCE).is_ok() {}
+        assert!(matches!(events.next_within(PATIENCE), Err(EventsError::Ended)), "{waits_for}");
+    }
+}
+
 #[test]
 fn urls_are_checked_at_once() {
     assert!(Client::connect(Options::new("ftp://node")).is_err());

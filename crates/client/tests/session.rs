@@ -376,6 +376,73 @@ fn silent_servers_are_pinged_and_abandoned() {
     assert_eq!(session.tick(10_005), Err(Reason::HandshakeTimeout));
 }
 
+/// L5: a timer that fires more than twice too late, because the machine slept, grants a whole
+/// deadline.
+#[test]
+fn a_timer_that_slept_pings_again() {
+    let (mut session, ..) = connected();
+    session.tick(35_000).unwrap();
+    session.written(session.output().len());
+    session.tick(350_000).unwrap();
+    assert!(!session.output().is_empty(), "a second ping");
+    assert_eq!(session.next_deadline_ms(), Some(385_000));
+    session.tick(384_999).unwrap();
+    assert_eq!(session.tick(385_000), Err(Reason::Idle));
+}
+
+/// C11: epochs and tokens of PING have 64 bits.
+#[test]
+fn numbers_have_64_bits() {
+    let (mut session, mut conversation, mut node) = connected();
+    node.epoch = u64::MAX;
+    let id = session.subscribe("t", Start::Live, &SubscribeOptions::default()).unwrap();
+    conversation.send(&wire::native::ServerFrame::Ping(u64::MAX));
+    exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
+    assert_eq!(conversation.pongs, [u64::MAX]);
+    assert_eq!(session.cursor(id).unwrap().epoch, u64::MAX);
+}
+
+/// U15: the frames of one turn are one output, which leaves in one write.
+#[test]
+fn calls_of_one_turn_are_one_output() {
+    let (mut session, mut conversation, mut node) = connected();
+    session.subscribe("t", Start::Live, &SubscribeOptions::default()).unwrap();
+    for number in 0..3 {
+        session.publish("t", &[number], &PublishOptions::default(), true).unwrap();
+    }
+    let output = session.output().to_vec();
+    session.written(output.len());
+    conversation.receive(&output, &mut node);
+    exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
+    assert_eq!(std::iter::from_fn(|| session.take_answer()).count(), 3);
+}
+
+/// C2: HELLO and SUBSCRIBE go with the handshake; what changes meanwhile follows it.
+#[test]
+fn the_first_frames_go_with_the_handshake() {
+    let (mut conversation, mut node) = (Conversation::default(), Node::default());
+    let mut session = Session::new(Settings::default(), 1);
+    let gone = session.subscribe("gone", Start::Live, &SubscribeOptions::default()).unwrap();
+    session.subscribe("stays", Start::Live, &SubscribeOptions::default()).unwrap();
+    session.connected("fake", "/crore", 0);
+    let handshake = session.output().to_vec();
+    session.written(handshake.len());
+    let offers = String::from_utf8(handshake.clone()).unwrap().matches("crore.frame.").count();
+    assert_eq!(offers, 2, "HELLO and SUBSCRIBE");
+    session.unsubscribe(gone);
+    session.subscribe("new", Start::Live, &SubscribeOptions::default()).unwrap();
+    session.renew("another".to_owned());
+    assert!(session.output().is_empty());
+    conversation.receive(&handshake, &mut node);
+    exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
+    let caught_up = events(&mut session).into_iter().filter_map(|event| match event {
+        Event::CaughtUp { filter, .. } => Some(filter.to_string()),
+        _ => None,
+    });
+    assert_eq!(caught_up.collect::<Vec<_>>(), ["stays", "new"]);
+    assert_eq!(conversation.tokens, ["another"]);
+}
+
 #[test]
 fn ends_have_reasons() {
     fn check(bytes: &[u8], wanted: &Reason) {

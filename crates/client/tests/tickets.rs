@@ -248,8 +248,8 @@ fn an_incomplete_ticket_is_detected() {
     assert_eq!(messages, [(2, 3)]);
 }
 
-/// Without one of the cursors, a gap before the ticket's own would move the session's newer one
-/// back.
+/// R10: without one of the cursors, a gap before the ticket's own would move the session's newer
+/// one back.
 #[test]
 fn no_ticket_is_presented_if_a_cursor_does_not_fit() {
     let mut world = World::new(Settings::default());
@@ -264,8 +264,20 @@ fn no_ticket_is_presented_if_a_cursor_does_not_fit() {
     assert_eq!(world.events().0.len(), 1_501);
 }
 
+/// T11: neither tokens nor tickets are printed, also as bytes of a buffer.
 #[test]
 fn a_token_is_not_printed() {
     let settings = Settings { token: Some("secret".into()), ..Settings::default() };
     assert!(!format!("{settings:?}").contains("secret"));
+    let mut world = World::new(settings);
+    world.subscribe("t");
+    world.wait();
+    world.reconnect(1_500);
+    assert!(world.conversation.cursors.is_some(), "a ticket was presented");
+    let printed = format!("{:?}", world.session);
+    for secret in [&b"secret"[..], b"ticket"] {
+        let bytes = format!("{secret:?}");
+        assert!(!printed.contains(bytes.trim_matches(['[', ']'])), "{printed}");
+    }
+    assert!(!printed.contains("secret"));
 }

@@ -34,7 +34,9 @@ pub struct Resumer {
 impl Resumer {
     /// Creates a client that subscribes, publishes and resumes.
     pub fn new(id: usize, plan: &Plan, random: &mut Prng) -> Resumer {
-        let settings = Settings { handshake_timeout_ms: 60_000, ..Settings::default() };
+        // The simulated native clients send early frames.
+        let settings =
+            Settings { handshake_timeout_ms: 60_000, early_frames: false, ..Settings::default() };
         Resumer {
             session: Session::new(settings, random.next_u64()),
             peer: Peer::new(id, plan, random),

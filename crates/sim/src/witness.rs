@@ -23,7 +23,9 @@ impl Witness {
     /// Creates the client with this number.
     pub fn new(id: usize, plan: &Plan) -> Witness {
         let mut random = Prng::new(plan.seed ^ 0x0717_4e55);
-        let settings = Settings { handshake_timeout_ms: 60_000, ..Settings::default() };
+        // The simulated native clients send early frames.
+        let settings =
+            Settings { handshake_timeout_ms: 60_000, early_frames: false, ..Settings::default() };
         Witness {
             session: Session::new(settings, random.next_u64()),
             peer: Peer::new(id, plan, &mut random),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use wire::Step;
 use wire::http::{HeadLimits, HeadScan, Response};
-use wire::native::SUBPROTOCOL;
-use wire::websocket::handshake::{ClientHandshake, ClientRefusal};
+use wire::native::{EARLY_FRAME_PREFIX, SUBPROTOCOL};
+use wire::websocket::handshake::{ClientHandshake, ClientRefusal, early_message};
 
 use super::event::Reason;
 
@@ -22,18 +22,23 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// Writes the request, with or without an offer of compression.
+    /// Writes the request with early frames, with or without an offer of compression.
     pub(super) fn begin(
         &mut self,
         host: &str,
         target: &str,
         nonce: [u8; 16],
         deflate: bool,
+        early: &[Vec<u8>],
         out: &mut Vec<u8>,
     ) {
         (self.nonce, self.deflate) = (nonce, deflate);
         self.scan = HeadScan::new();
-        self.request(host, target).encode_request(out);
+        let early = early.iter().map(|frame| early_message(EARLY_FRAME_PREFIX, frame));
+        let early: Vec<String> = early.collect();
+        let mut offers = vec![SUBPROTOCOL];
+        offers.extend(early.iter().map(String::as_str));
+        self.request(host, target, &offers).encode_request(out);
     }
 
     /// Checks the answer at the front of `input`. Returns the length of its head and whether
@@ -44,7 +49,7 @@ impl Handshake {
         let Step::Done { value: response, consumed } = step else {
             return Ok(None);
         };
-        let request = self.request("", "");
+        let request = self.request("", "", &[SUBPROTOCOL]);
         let checked = request.check_response(&response);
         match checked {
             Ok(Some(SUBPROTOCOL)) => match request.check_deflate(&response) {
@@ -77,12 +82,17 @@ impl Handshake {
         self.topics.clear();
     }
 
-    fn request<'a>(&self, host: &'a str, target: &'a str) -> ClientHandshake<'a> {
+    fn request<'a>(
+        &self,
+        host: &'a str,
+        target: &'a str,
+        offers: &'a [&'a str],
+    ) -> ClientHandshake<'a> {
         ClientHandshake {
             host,
             target,
             nonce: self.nonce,
-            subprotocols: &[SUBPROTOCOL],
+            subprotocols: offers,
             headers: &[],
             deflate: self.deflate,
         }

@@ -10,6 +10,7 @@
 //! never to a panic; [`Settings`] bound all buffers.
 
 mod compression;
+mod early;
 mod event;
 mod filters;
 mod handshake;
@@ -22,10 +23,11 @@ mod tickets;
 mod tokens;
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use stdx::prng::Prng;
 use wire::native::{
-    ClientFrame, Hello, History, PartitionPosition, Position, Start, Subscribe, TOPIC_BYTES_MAX,
+    ClientFrame, History, PartitionPosition, Position, Start, Subscribe, TOPIC_BYTES_MAX,
     Unsubscribe,
 };
 use wire::websocket::{Assembler, CloseCode, Opcode, close::ClosePayload, frame};
@@ -63,13 +65,13 @@ enum Phase {
 }
 
 /// The state machine. One for each client, for all its connections in turn.
-#[derive(Debug)]
 pub struct Session {
     settings: Settings,
     random: Prng,
     phase: Phase,
     phase_since_ms: u64,
     handshake: handshake::Handshake,
+    early: early::Early,
     assembler: Assembler,
     assembly: Vec<u8>,
     compression: compression::Compression,
@@ -100,6 +102,18 @@ struct Limits {
     message_bytes_max: u64,
 }
 
+impl fmt::Debug for Session {
+    /// Omits buffers and tickets: the token and tickets are secrets.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Session")
+            .field("settings", &self.settings)
+            .field("phase", &self.phase)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Session {
     /// Creates a session without a connection. `seed` feeds masking keys and nonces; it must not be
     /// guessable.
@@ -116,6 +130,7 @@ impl Session {
             phase: Phase::Offline,
             phase_since_ms: 0,
             handshake: handshake::Handshake::default(),
+            early: early::Early::default(),
             assembler: Assembler::new(),
             assembly: Vec::new(),
             compression: compression::Compression::default(),
@@ -135,17 +150,27 @@ impl Session {
         }
     }
 
+    /// Reports the begin of an attempt, before [`Session::connected`]: the present subscriptions go
+    /// with the handshake. An owner that does not call it leaves that to `connected`.
+    pub fn connecting(&mut self, now_ms: u64) {
+        self.forget_connection();
+        self.choose_early_frames(now_ms);
+    }
+
     /// Reports a byte stream to `host` (as in the `Host` field), and begins the handshake for
     /// `target`.
     pub fn connected(&mut self, host: &str, target: &str, now_ms: u64) {
-        self.forget_connection();
+        if !self.early.is_chosen() {
+            self.connecting(now_ms);
+        }
         self.set_phase(Phase::Upgrading, now_ms);
         self.last_received_ms = now_ms;
         self.last_ping_ms = 0;
         let mut nonce = [0; 16];
         self.random.fill(&mut nonce);
         let deflate = self.settings.compression;
-        self.handshake.begin(host, target, nonce, deflate, &mut self.out);
+        let early = self.early.take_frames();
+        self.handshake.begin(host, target, nonce, deflate, &early, &mut self.out);
     }
 
     /// Processes bytes from the server. All are consumed; frames are unmasked and checked in place.
@@ -214,9 +239,9 @@ impl Session {
             return;
         };
         if matches!(self.phase, Phase::Greeting | Phase::Ready) {
-            let ids = [subscription.0];
-            self.send(&ClientFrame::Unsubscribe(Unsubscribe { subscriptions: (&ids).into() }));
+            self.send_unsubscribe(&[subscription.0]);
         }
+        self.early.ended(subscription.0);
         self.events.push_back(Event::Unsubscribed {
             subscription,
             filter: gone.filter,
@@ -266,15 +291,7 @@ impl Session {
                 Ok(())
             }
             Phase::Ready => {
-                if let Some((ping_at_ms, idle_at_ms)) = self.silence_deadlines() {
-                    if now_ms >= idle_at_ms {
-                        return Err(Reason::Idle);
-                    }
-                    if now_ms >= ping_at_ms {
-                        self.send(&ClientFrame::Ping(now_ms));
-                        self.last_ping_ms = now_ms;
-                    }
-                }
+                self.tick_silence(now_ms)?;
                 let due = self.subscriptions.take_due(now_ms);
                 self.send_subscribe(&due);
                 self.ask_for_ticket(now_ms);
@@ -417,28 +434,22 @@ impl Session {
             }
         }
         self.handshake.forget();
-    }
-
-    /// Sends HELLO and all subscriptions at once, without waiting for WELCOME. HELLO alone covers
-    /// the subscriptions of its ticket.
-    fn greet(&mut self, now_ms: u64) {
-        let (ticket, cursors) = self.ticket_to_present(now_ms).unzip();
-        let cursors = cursors.unwrap_or_default();
-        let (token, name) = (self.settings.token.take(), self.settings.name.take());
-        self.send(&ClientFrame::Hello(Hello {
-            ping_interval_s: self.settings.ping_interval_s,
-            token: token.as_deref(),
-            name: name.as_deref(),
-            ticket: ticket.as_deref(),
-            cursors: cursors.as_slice().into(),
-        }));
-        (self.settings.token, self.settings.name) = (token, name);
-        self.set_phase(Phase::Greeting, now_ms);
-        let ids = self.beside_the_ticket();
-        self.send_subscribe(&ids);
+        self.early = early::Early::default();
     }
 
     fn send_subscribe(&mut self, ids: &[u32]) {
+        for frame in self.subscribe_frames(ids) {
+            self.send_binary(&frame);
+        }
+    }
+
+    fn send_unsubscribe(&mut self, ids: &[u32]) {
+        if !ids.is_empty() {
+            self.send(&ClientFrame::Unsubscribe(Unsubscribe { subscriptions: ids.into() }));
+        }
+    }
+
+    fn subscribe_frames(&self, ids: &[u32]) -> Vec<Vec<u8>> {
         let asked: Vec<(u32, Vec<PartitionPosition>)> = ids
             .iter()
             .filter_map(|id| Some((*id, self.subscriptions.get(*id)?.cursors.positions())))
@@ -460,9 +471,7 @@ impl Session {
                 bytes = 0;
             }
         }
-        for frame in frames {
-            self.send_binary(&frame);
-        }
+        frames
     }
 
     fn send(&mut self, frame: &ClientFrame<'_>) {
@@ -490,18 +499,40 @@ impl Session {
         }
     }
 
-    /// The time of a ping to a silent server, and the time to give it up (`spec/protocol.md`,
-    /// section 8).
+    /// The time of a ping to a silent server, or the time to give it up after the ping
+    /// (`spec/protocol.md`, section 8).
     fn silence_deadlines(&self) -> Option<(u64, u64)> {
-        if self.limits.ping_interval_ms == 0 || fault::is(Fault::TrustsSilence) {
-            return None;
-        }
-        let patience_ms = self.limits.ping_interval_ms + SILENCE_MARGIN_MS;
+        let patience_ms = self.patience_ms()?;
         let ping_at_ms = self.last_received_ms.saturating_add(patience_ms);
-        let idle_at_ms = ping_at_ms.saturating_add(patience_ms);
-        // One ping is enough; after it only the second deadline counts.
-        let was_pinged = self.last_ping_ms >= ping_at_ms;
-        Some((if was_pinged { u64::MAX } else { ping_at_ms }, idle_at_ms))
+        if self.last_ping_ms < ping_at_ms {
+            Some((ping_at_ms, u64::MAX))
+        } else {
+            Some((u64::MAX, self.last_ping_ms.saturating_add(patience_ms)))
+        }
+    }
+
+    fn patience_ms(&self) -> Option<u64> {
+        let is_trusted = self.limits.ping_interval_ms == 0 || fault::is(Fault::TrustsSilence);
+        (!is_trusted).then(|| self.limits.ping_interval_ms + SILENCE_MARGIN_MS)
+    }
+
+    /// Pings a silent server, and gives it up after another deadline. A timer that fires more than
+    /// twice too late (the machine slept) pings again and grants a whole deadline.
+    fn tick_silence(&mut self, now_ms: u64) -> Result<(), Reason> {
+        let (Some(patience_ms), Some((ping_at_ms, idle_at_ms))) =
+            (self.patience_ms(), self.silence_deadlines())
+        else {
+            return Ok(());
+        };
+        let slept = now_ms > idle_at_ms.saturating_add(patience_ms);
+        if now_ms >= idle_at_ms && !slept {
+            return Err(Reason::Idle);
+        }
+        if now_ms >= ping_at_ms || slept {
+            self.send(&ClientFrame::Ping(now_ms));
+            self.last_ping_ms = now_ms;
+        }
+        Ok(())
     }
 
     fn check_ready(&self, acknowledge: bool) -> Result<(), CommandError> {

@@ -36,6 +36,9 @@ pub struct Settings {
     /// Whether to offer compressed messages (RFC 7692, without context takeover). If the server
     /// accepts, long frames are sent compressed too.
     pub compression: bool,
+    /// Whether HELLO and SUBSCRIBE go with the handshake if they have at most 4 KiB, which saves a
+    /// round trip.
+    pub early_frames: bool,
     /// The time limit for handshake and WELCOME, in milliseconds.
     pub handshake_timeout_ms: u64,
 }
@@ -55,6 +58,7 @@ impl fmt::Debug for Settings {
             .field("kept_bytes_max", &self.kept_bytes_max)
             .field("tickets", &self.tickets)
             .field("compression", &self.compression)
+            .field("early_frames", &self.early_frames)
             .field("handshake_timeout_ms", &self.handshake_timeout_ms)
             .finish()
     }
@@ -73,6 +77,7 @@ impl Default for Settings {
             kept_bytes_max: 16 * 1024 * 1024,
             tickets: true,
             compression: false,
+            early_frames: true,
             handshake_timeout_ms: 10_000,
         }
     }

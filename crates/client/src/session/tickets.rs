@@ -84,6 +84,7 @@ impl Session {
         &mut self,
         now_ms: u64,
     ) -> Option<(Vec<u8>, Vec<ResumeCursor>)> {
+        self.tickets.was_presented = false;
         let held = self.tickets.held.as_ref()?;
         // A subscription that was ended since would be restored, and collide with a new
         // subscription to the same filter.

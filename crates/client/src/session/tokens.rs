@@ -50,6 +50,9 @@ impl Session {
             }
             // One renewal at a time.
             Phase::Ready | Phase::Greeting => self.tokens.is_due = true,
+            Phase::Offline | Phase::Upgrading if self.early.has_hello() => {
+                self.tokens.is_due = true;
+            }
             Phase::Offline | Phase::Upgrading | Phase::Closing => {}
         }
         if fault::is(Fault::KeepsFirstToken) {

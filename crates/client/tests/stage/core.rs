@@ -16,6 +16,7 @@ use script::Adapter;
 use serde_json::{Value, json};
 use wire::Step;
 use wire::http::{HeadLimits, HeadScan, Request};
+use wire::native::EARLY_FRAME_PREFIX;
 use wire::websocket::close::ClosePayload;
 use wire::websocket::handshake::Upgrade;
 use wire::websocket::{Assembler, CloseCode, Event as WebSocketEvent, Opcode, Role, frame};
@@ -156,11 +157,15 @@ impl Peer {
             };
             let upgrade = Upgrade::check(&request).unwrap();
             let chosen = upgrade.choose_subprotocol(&["crore.v1"]).unwrap();
+            let mut early = upgrade.early_messages(EARLY_FRAME_PREFIX).unwrap();
             match &self.refusal {
-                Some(refusal) => self.input.extend_from_slice(refusal.as_bytes()),
+                Some(refusal) => {
+                    early.clear();
+                    self.input.extend_from_slice(refusal.as_bytes());
+                }
                 None => upgrade.encode_response(&mut self.input, Some(chosen)),
             }
-            self.output.drain(..consumed);
+            self.output.splice(..consumed, early);
             self.is_upgraded = true;
         }
         let mut effects = Vec::new();
