@@ -182,7 +182,7 @@ func (n *connection) traced() context.Context {
 // transport makes TCP connections whose writes can be held back, so that the frames of one turn
 // leave in one write (U15).
 func (n *connection) transport() *http.Transport {
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSClientConfig: n.client.options.TLS.Clone()}
 	dialer := new(net.Dialer)
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, address)

@@ -28,8 +28,11 @@ type node struct {
 	folder        string
 	configuration string
 	listen        string
-	process       *exec.Cmd
-	ended         chan struct{}
+	flags         []string
+	// tlsListen is the address with TLS, if there is one.
+	tlsListen string
+	process   *exec.Cmd
+	ended     chan struct{}
 }
 
 // onDisk is a log on disk.
@@ -66,7 +69,7 @@ func bareEnvironment() (bare []string) {
 	return bare
 }
 
-var clientsLine = regexp.MustCompile(`listening clients http://([^ /]+)`)
+var clientsLine = regexp.MustCompile(`listening clients(?: with TLS)? (https?)://([^ /]+)`)
 
 // start returns when the node is ready.
 func (n *node) start() {
@@ -77,6 +80,7 @@ func (n *node) start() {
 	}
 	n.process = exec.Command(program(n.t, "CRORE_SERVER"), "serve", "--config", file, "--listen", n.listen,
 		"--admin-listen", "127.0.0.1:0")
+	n.process.Args = append(n.process.Args, n.flags...)
 	n.process.Env = append(bareEnvironment(), "RUNTIME_DIRECTORY="+filepath.Join(n.folder, "run"))
 	output, err := n.process.StdoutPipe()
 	if err == nil {
@@ -87,22 +91,23 @@ func (n *node) start() {
 		n.t.Fatal(err)
 	}
 	n.ended = make(chan struct{})
-	ready := make(chan string, 1)
+	ready := make(chan map[string]string, 1)
 	go func(process *exec.Cmd, ended chan struct{}) {
-		address := ""
+		addresses := make(map[string]string)
 		for lines := bufio.NewScanner(output); lines.Scan(); {
 			if found := clientsLine.FindStringSubmatch(lines.Text()); found != nil {
-				address = found[1]
+				addresses[found[1]] = found[2]
 			}
 			if strings.HasSuffix(lines.Text(), "ready") {
-				ready <- address
+				ready <- addresses
 			}
 		}
 		_ = process.Wait()
 		close(ended)
 	}(n.process, n.ended)
 	select {
-	case n.listen = <-ready:
+	case addresses := <-ready:
+		n.listen, n.tlsListen = addresses["http"], addresses["https"]
 	case <-n.ended:
 		n.t.Fatal("the node has ended")
 	case <-time.After(limit):

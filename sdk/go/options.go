@@ -2,6 +2,7 @@ package crore
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net/http"
 	"time"
@@ -41,7 +42,10 @@ type Options struct {
 	OnState func(State)
 	// OnRefused is called with errors that belong to no call: about the connection, or a new token.
 	OnRefused func(error)
-	// HTTPClient makes the handshakes, for proxies, certificates and headers of one's own.
+	// TLS has the trusted certificates, and the client's own, for URLs with wss.
+	TLS *tls.Config
+	// HTTPClient makes the handshakes, for proxies and transports of one's own; then TLS is not used.
+	// A client of its own receives faster and sends in fewer writes.
 	HTTPClient *http.Client
 	// Header goes with each handshake.
 	Header http.Header
