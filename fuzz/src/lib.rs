@@ -26,7 +26,7 @@ mod drive;
 pub use entitlement::token;
 pub use handed::handed;
 pub use http::{event_stream, http_body, http_request, http_response, http_target};
-pub use native::{native_client_frame, native_server_frame};
+pub use native::{json_client_frame, json_server_frame, native_client_frame, native_server_frame};
 pub use proxy::proxy;
 pub use shard::shard;
 pub use store::{store_index, store_segment};
@@ -55,6 +55,8 @@ pub const TARGETS: &[(&str, Target)] = targets![
     event_stream,
     native_client_frame,
     native_server_frame,
+    json_client_frame,
+    json_server_frame,
     handed,
     proxy,
     shard,

@@ -7,6 +7,7 @@ use broker::mail::PartitionId;
 use broker::position::Position;
 use broker::settings::LagPolicy;
 use broker::ticket::{Ticket, TicketCursor, TicketSubscription};
+use wire::native::{ClientFrame, ServerFrame};
 use wire::proxy::{Announced, encode_binary, encode_line};
 use wire::websocket::frame::RSV1;
 use wire::websocket::{CloseCode, ClosePayload, Deflater, Opcode, frame};
@@ -25,6 +26,8 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "handed" => crate::handed::seeds(),
         "native_client_frame" => vectors(include_str!("../../spec/vectors/client_frames.json")),
         "native_server_frame" => vectors(include_str!("../../spec/vectors/server_frames.json")),
+        "json_client_frame" => client_texts(),
+        "json_server_frame" => server_texts(),
         "proxy" => proxy_headers(),
         "shard" => conversations(),
         "store_index" => crate::store::template_bytes(true),
@@ -40,6 +43,38 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
 
 fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| with_seed(text.as_bytes().to_vec())).collect()
+}
+
+/// The frames of the shared test vectors as JSON, and lists.
+fn client_texts() -> Vec<Vec<u8>> {
+    let mut texts: Vec<Vec<u8>> = vectors(include_str!("../../spec/vectors/client_frames.json"))
+        .iter()
+        .filter_map(|bytes| {
+            let mut text = Vec::new();
+            ClientFrame::decode(bytes).ok()?.encode_json(&mut text);
+            Some(text)
+        })
+        .collect();
+    for text in [
+        r#"[{"type":"hello"},{"type":"subscribe","items":[{"subscription":1,"filter":"a/#"}]}]"#,
+        r#"{"type":"publish","topic":"\u20ac","payload":"\ud83d\ude00","later":[{}]}"#,
+        r#"{"type":"publish","request":5,"topic":"a","payload_base64":"AP+A","!must":0}"#,
+        r#"{"type":"ping","token":"18446744073709551615"}"#,
+    ] {
+        texts.push(text.into());
+    }
+    texts
+}
+
+fn server_texts() -> Vec<Vec<u8>> {
+    vectors(include_str!("../../spec/vectors/server_frames.json"))
+        .iter()
+        .filter_map(|bytes| {
+            let mut text = Vec::new();
+            ServerFrame::decode(bytes).ok()?.encode_json(7, &mut text);
+            Some(text)
+        })
+        .collect()
 }
 
 /// The frames of a file of shared test vectors, valid and invalid.

@@ -426,7 +426,7 @@ pub(super) fn append_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 }
 
 /// Appends a number in decimal.
-pub(super) fn append_decimal(out: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn append_decimal(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut start = digits.len();
     loop {

@@ -20,6 +20,8 @@ pub enum FrameError {
     InvalidUtf8,
     /// A field has a value that the protocol does not define; the field's name.
     InvalidValue(&'static str),
+    /// The text is not JSON, or not a frame's members (`native::json`).
+    MalformedJson,
     /// An option that may occur once is repeated; its key.
     RepeatedOption(u64),
     /// The type byte is unknown, or not valid in this direction.
@@ -60,6 +62,7 @@ impl FrameError {
             | Self::TrailingBytes
             | Self::NumberTooLarge
             | Self::InvalidValue(_)
+            | Self::MalformedJson
             | Self::RepeatedOption(_) => ErrorCode::MalformedFrame,
             Self::VarintOverlong | Self::VarintOverflow => ErrorCode::MalformedVarint,
             Self::InvalidUtf8 => ErrorCode::MalformedUtf8,
@@ -110,6 +113,7 @@ impl std::fmt::Display for FrameError {
             Self::NumberTooLarge => f.write_str("a number is too large for its field"),
             Self::InvalidUtf8 => f.write_str("a string is not UTF-8"),
             Self::InvalidValue(field) => write!(f, "undefined value in field {field}"),
+            Self::MalformedJson => f.write_str("the message is not a frame in JSON"),
             Self::RepeatedOption(key) => write!(f, "option {key} came twice"),
             Self::UnknownFrame(kind) => write!(f, "unknown frame type 0x{kind:02x}"),
             Self::UnsupportedFlags(bits) => write!(f, "undefined flags 0x{bits:02x}"),

@@ -13,6 +13,7 @@ mod client_frame;
 #[rustfmt::skip]
 pub mod codes;
 mod error;
+pub mod json;
 mod list;
 mod message;
 mod options;
@@ -47,6 +48,9 @@ pub use subscribe::{Policy, Start, SubscribeItem, SubscribeRequest};
 
 /// The WebSocket subprotocol of the client's offer and the server's answer.
 pub const SUBPROTOCOL: &str = "crore.v1";
+
+/// The WebSocket subprotocol of the same frames as JSON ([`json`]).
+pub const SUBPROTOCOL_JSON: &str = "crore.v1.json";
 
 /// The prefix of a subprotocol name that contains a frame, sent with the handshake
 /// (`spec/protocol.md` section 1).

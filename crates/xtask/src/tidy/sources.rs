@@ -40,6 +40,8 @@ const FUZZ_TARGETS: &[(&str, &str)] = &[
     ("crates/wire/src/http/request.rs", "http_request"),
     ("crates/wire/src/http/response.rs", "http_response"),
     ("crates/wire/src/native/client_frame.rs", "native_client_frame"),
+    ("crates/wire/src/native/json/client.rs", "json_client_frame"),
+    ("crates/wire/src/native/json/server.rs", "json_server_frame"),
     ("crates/wire/src/native/server_codec.rs", "native_server_frame"),
     ("crates/wire/src/native/varint.rs", "native_client_frame"),
     ("crates/wire/src/proxy.rs", "proxy"),
