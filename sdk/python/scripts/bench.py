@@ -1,7 +1,9 @@
 """
 Messages per second of both clients, beside a bare WebSocket loop over the same frames in the same run.
 
-    python scripts/bench.py [--messages 200000] [--bytes 100] [--rounds 5] [--deadline 120]
+    python scripts/bench.py [--messages 200000] [--bytes 100] [--rounds 5] [--kind plain] [--deadline 120]
+
+The kinds of messages: `plain` of a topic, `json` with a content type, `filter` of a subscription with wildcards.
 
 The server (tests/replay.py) is a process of its own that writes frames made before; it never waits for the client. The
 bare loops are those of `websockets`: `async for` and `for` over the connection, counting. Each run counts from the
@@ -31,7 +33,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / folder) for folder in 
 
 import crore  # noqa: E402
 import crore.sync  # noqa: E402
-from replay import Replay  # noqa: E402
+from replay import KINDS, Replay  # noqa: E402
 
 #: What the server answers; it reads no further.
 HELLO, SUBSCRIBE = b"\x01", b"\x02"
@@ -53,11 +55,11 @@ async def bare_aio(url: str, messages: int) -> float:
         return time.perf_counter() - begin
 
 
-async def own_aio(url: str, messages: int) -> float:
+async def own_aio(url: str, messages: int, topic: str) -> float:
     begin = time.perf_counter()
     left = messages
     async with crore.connect(url) as client:
-        subscription = client.subscribe("a")
+        subscription = client.subscribe(topic)
         async for _ in subscription.messages():
             left -= 1
             if left == 0:
@@ -82,11 +84,11 @@ def bare_sync(url: str, messages: int) -> float:
         return time.perf_counter() - begin
 
 
-def own_sync(url: str, messages: int) -> float:
+def own_sync(url: str, messages: int, topic: str) -> float:
     begin = time.perf_counter()
     left = messages
     with crore.sync.connect(url) as client:
-        subscription = client.subscribe("a")
+        subscription = client.subscribe(topic)
         for _ in subscription.messages():
             left -= 1
             if left == 0:
@@ -110,15 +112,17 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--deadline", type=float, default=120)
+    parser.add_argument("--kind", choices=KINDS, default="plain")
     parser.add_argument("--profile", choices=("asyncio", "sync"))
     options = parser.parse_args()
     faulthandler.dump_traceback_later(options.deadline, exit=True)
-    with Replay(options.messages, options.bytes) as url:
+    topic = "prices/#" if options.kind == "filter" else "a"
+    with Replay(options.messages, options.bytes, options.kind) as url:
         runs: dict[str, Callable[[], float]] = {
             "websockets, asyncio": lambda: asyncio.run(bare_aio(url, options.messages)),
-            "crore, asyncio": lambda: asyncio.run(own_aio(url, options.messages)),
+            "crore, asyncio": lambda: asyncio.run(own_aio(url, options.messages, topic)),
             "websockets, sync": lambda: bare_sync(url, options.messages),
-            "crore, sync": lambda: own_sync(url, options.messages),
+            "crore, sync": lambda: own_sync(url, options.messages, topic),
         }
         if options.profile:
             profile(runs[f"crore, {options.profile}"])

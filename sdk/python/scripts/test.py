@@ -4,7 +4,7 @@ Runs every test of the SDK, or those whose name contains an argument; the last l
     python scripts/test.py [--all] [--client] [--also PYTHON] [NAME]...
 
 With `--all` the cycles of the leak tests are 10,000. `--client` leaves out the tests of the package, which need its
-tools. `--also` runs the tests of the client with another Python at the same time.
+tools, and what is measured. `--also` runs the tests of the client with another Python at the same time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).resolve().parents[1]
-#: They do not depend on the interpreter.
-OF_PACKAGE = "test_package"
+#: Modules that `--client` leaves out.
+NOT_OF_CLIENT = ("test_package", "test_figures")
 
 
 def flat(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
@@ -39,7 +39,7 @@ def version() -> str:
     return f"Python {sys.version.split()[0]}, websockets {websockets}"
 
 
-def run(names: list[str], with_package: bool) -> bool:
+def run(names: list[str], only_client: bool) -> bool:
     folders = [str(ROOT / "src"), str(ROOT / "tests")]
     sys.path[:0] = folders
     # For the programs that the tests start.
@@ -51,7 +51,8 @@ def run(names: list[str], with_package: bool) -> bool:
         logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{it}*" for it in names] or None
-    tests = (it for it in flat(loader.discover(folders[1])) if with_package or type(it).__module__ != OF_PACKAGE)
+    left_out = NOT_OF_CLIENT if only_client else ()
+    tests = (it for it in flat(loader.discover(folders[1])) if type(it).__module__ not in left_out)
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(unittest.TestSuite(tests))
     failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses) + len(result.skipped)
     print(version())
@@ -75,7 +76,7 @@ def main() -> None:
         os.environ["CYCLES"] = "10000"
     with tempfile.TemporaryFile("w+") as output:
         other = None if options.also is None else begin(options.also, options.names, output)
-        passed = run(options.names, not options.client)
+        passed = run(options.names, options.client)
         if other is not None:
             passed = other.wait() == 0 and passed
             output.seek(0)

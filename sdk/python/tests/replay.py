@@ -2,7 +2,7 @@
 A server that replays: it answers HELLO, and SUBSCRIBE with a stream of frames made before. It knows one subscription,
 the client's first, and waits for nobody. A program of its own, so that its work is not measured:
 
-    python tests/replay.py [--messages 0] [--bytes 100]
+    python tests/replay.py [--messages 0] [--bytes 100] [--kind plain|json|filter]
 
 prints its port, and ends with its standard input.
 """
@@ -25,7 +25,14 @@ from crore._codec.client import varint
 WELCOME = bytes.fromhex("81000108070605040302010080a8ee959b34808840808040") + varint(1024)
 #: Subscription 1 has the alias 5; the log of epoch 7 begins.
 SUBSCRIBED = bytes.fromhex("820001050700")
-_ALIAS = 5
+#: Subscription 1 to a filter, in partition 0 of a log of epoch 2^54.
+SUBSCRIBED_FILTER = bytes.fromhex("8201010100") + b"\0" + varint(2**54) + b"\0"
+#: The head of a message before its offset, and what follows the offset, by the kind of the stream.
+KINDS = {
+    "plain": (SUBSCRIBED, b"\x84\x00\x05", b"\x01"),
+    "json": (SUBSCRIBED, b"\x84\x80\x05", b"\x01\x01\x02\x10application/json"),
+    "filter": (SUBSCRIBED_FILTER, b"\x85\x00\x0aprices/eur\0" + varint(2**54), b"\x01"),
+}
 _HELLO, _SUBSCRIBE = 0x01, 0x02
 _BINARY = 0x82
 _CLOSED = bytes.fromhex("880203e8")
@@ -37,12 +44,12 @@ def _framed(data: bytes) -> bytes:
     return bytes((_BINARY,)) + size + data
 
 
-def stream(messages: int, size: int) -> bytes:
+def stream(messages: int, size: int, kind: str = "plain") -> bytes:
     """SUBSCRIBED, and messages with payloads of `size` bytes, each in a WebSocket frame."""
-    payload = bytes(size)
-    prefix = b"\x84\x00" + varint(_ALIAS)
-    parts = [_framed(SUBSCRIBED)]
-    parts += (_framed(prefix + varint(offset) + b"\x01" + payload) for offset in range(1, messages + 1))
+    subscribed, prefix, suffix = KINDS[kind]
+    suffix += bytes(size)
+    parts = [_framed(subscribed)]
+    parts += (_framed(prefix + varint(offset) + suffix) for offset in range(1, messages + 1))
     return b"".join(parts)
 
 
@@ -95,8 +102,8 @@ def _accept(listener: socket.socket, data: bytes) -> None:
 class Replay:
     """The program, for as long as the block runs."""
 
-    def __init__(self, messages: int = 0, size: int = 100) -> None:
-        self._command = [sys.executable, __file__, "--messages", str(messages), "--bytes", str(size)]
+    def __init__(self, messages: int = 0, size: int = 100, kind: str = "plain") -> None:
+        self._command = [sys.executable, __file__, "--messages", str(messages), "--bytes", str(size), "--kind", kind]
 
     def __enter__(self) -> str:
         """Returns its URL when it listens."""
@@ -120,8 +127,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--messages", type=int, default=0)
     parser.add_argument("--bytes", type=int, default=100)
+    parser.add_argument("--kind", choices=KINDS, default="plain")
     options = parser.parse_args()
-    data = stream(options.messages, options.bytes)
+    data = stream(options.messages, options.bytes, options.kind)
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     print(listener.getsockname()[1], flush=True)
     threading.Thread(target=_accept, args=(listener, data), daemon=True).start()

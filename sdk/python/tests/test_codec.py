@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from crore._codec import client as frames
 from crore._codec import server
 from crore._codec.client import Start, SubscribeItem
+from crore._codec.quick import quick_message
 from crore._codec.reader import FrameError
 from crore._codec.topics import has_length, is_wild, matches
 from crore._core.proof import Proof
 from crore._position import Place, parse
 from crore.items import Message
 from places import SPEC
+from replay import KINDS
 
 
 def vectors(name: str) -> Any:
@@ -350,22 +352,48 @@ class Fuzz(unittest.TestCase):
                     frame[at:at] = data.draw(st.binary(max_size=4))
         self.decode(bytes(frame))
 
+    def test_the_messages_of_the_benchmark_go_the_short_way(self) -> None:
+        for _, prefix, suffix in KINDS.values():
+            for offset in (1, 127, 128, 2**21, 2**54):
+                self.assertIsNotNone(quick_message(prefix + frames.varint(offset) + suffix + b"x"))
+
     @settings(max_examples=1000, deadline=None)
     @given(
-        st.sampled_from([0, 1, 2, 0x80]),
-        st.lists(st.integers(0, 2**64 + 2**60) | st.integers(0, 300), min_size=3, max_size=3),
+        st.sampled_from([b"\x84", b"\x85"]),
+        st.sampled_from([0, 1, 2, 0x80, 0x80, 0x81]),
+        st.binary(max_size=3) | st.sampled_from([b"a/b", b"x" * 127, b"x" * 128]),
+        st.lists(st.integers(0, 2**64 + 2**60) | st.integers(0, 300), min_size=4, max_size=4),
+        st.lists(
+            st.tuples(
+                st.sampled_from([2, 4, 4, 10, 6, 7]),
+                st.binary(max_size=4) | st.sampled_from([b"text/plain", b"\x01kv", b"\x04", b"\xff", b"x" * 130]),
+            ),
+            max_size=3,
+        ),
         st.binary(max_size=3),
         st.integers(0, 20),
     )
     def test_the_short_way_of_a_message_says_what_the_long_one_says(
-        self, flags: int, numbers: list[int], payload: bytes, cut: int
+        self,
+        kind: bytes,
+        flags: int,
+        topic: bytes,
+        numbers: list[int],
+        options: list[tuple[int, bytes]],
+        payload: bytes,
+        cut: int,
     ) -> None:
-        data = bytes((0x84, flags)) + b"".join(frames.varint(it) for it in numbers) + payload
+        named = frames.varint(len(topic)) + topic + frames.varint(numbers.pop()) if kind == b"\x85" else b""
+        data = kind + bytes((flags,)) + named + b"".join(frames.varint(it) for it in numbers)
+        if flags & 0x80:
+            data += frames.varint(len(options))
+            data += b"".join(bytes((key,)) + frames.varint(len(value)) + value for key, value in options)
+        data += payload
         self.decode(data)
         self.decode(data[: len(data) - cut])
 
     def decode(self, data: bytes) -> None:
-        quick = server.plain_message(data)
+        quick = quick_message(data)
         try:
             frame = server.decode(data)
         except FrameError as error:

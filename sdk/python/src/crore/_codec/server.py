@@ -235,39 +235,6 @@ def _message(data: bytes) -> TopicMessage:
     return TopicMessage(alias, Message(reader.rest(), "", 0, offset, prev, flags & 1 == 1, content_type, tags))
 
 
-def plain_message(data: bytes) -> TopicMessage | None:
-    """
-    The frame if it is the commonest kind, MESSAGE without attributes, in its usual form; None for `decode` to look at.
-    It says what `decode` says, without calls.
-    """
-    try:
-        flags = data[1]
-        if flags > 1 or data[0] != 0x84:
-            return None
-        alias = data[2]
-        offset = data[3]
-        at = 4
-        if offset > 127:
-            offset &= 127
-            shift = 7
-            while True:
-                byte = data[at]
-                at += 1
-                if byte < 128:
-                    break
-                offset |= (byte & 127) << shift
-                shift += 7
-            if byte == 0 or shift > 56:
-                return None
-            offset |= byte << shift
-        delta = data[at]
-    except IndexError:
-        return None
-    if alias > 127 or delta > 127 or not 0 < delta <= offset:
-        return None
-    return TopicMessage(alias, Message(data[at + 1 :], "", 0, offset, offset - delta, flags == 1))
-
-
 def _named_message(reader: Reader) -> NamedMessage:
     flags = reader.flags(1)
     topic = reader.topic()

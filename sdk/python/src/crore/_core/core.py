@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from .._codec import client as frames
 from .._codec import server
+from .._codec.quick import quick_message
 from .._codec.reader import FrameError
 from .._position import Place
 from ..errors import Closed, CroreError, refusal
@@ -219,7 +220,7 @@ class Core:
         if self._pinged_at is not None:
             self.round_trip_ms = now - self._pinged_at
             self._pinged_at = None
-        frame: server.ServerFrame | None = server.plain_message(data) if type(data) is bytes else None
+        frame: server.ServerFrame | None = quick_message(data) if type(data) is bytes else None
         if frame is None:
             try:
                 if isinstance(data, str):
@@ -228,10 +229,14 @@ class Core:
             except FrameError as error:
                 self._violate(now, error.error, error.unsupported)
                 return
-        # The commonest first.
-        if type(frame) is server.TopicMessage and self._phase == "ready":
-            self._subscriptions.message(now, frame[0], frame[1])
-            return
+        # The commonest first. They change nothing that `_after` looks at.
+        if self._phase == "ready":
+            if type(frame) is server.TopicMessage:
+                self._subscriptions.message(now, frame[0], frame[1])
+                return
+            if type(frame) is server.NamedMessage:
+                self._subscriptions.named(now, frame)
+                return
         self._frame(now, frame)
         self._after(now)
 
@@ -558,8 +563,6 @@ class Core:
             self._violate(now, f"{type(frame).__name__} before WELCOME", is_unsupported=False)
             return
         match frame:
-            case server.NamedMessage():
-                self._subscriptions.named(now, frame)
             case server.PublishedFrame() | server.HistoryPage():
                 if not self._calls.answer(frame):
                     self.unexpected(now, type(frame).__name__)
@@ -596,7 +599,7 @@ class Core:
                 self.note(now, "debug", "token_expires")
                 if self._settings.has_token_source:
                     self._ask_for_token(now, "expires", for_attempt=False)
-            case server.Pong() | server.TopicMessage():
+            case server.Pong() | server.TopicMessage() | server.NamedMessage():
                 pass
 
     def _unsubscribed(self, now: float, frame: server.Unsubscribed) -> None:

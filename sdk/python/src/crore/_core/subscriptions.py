@@ -50,6 +50,8 @@ class Subscriptions:
         self._last_number = 0
         self.by_number: dict[int, CoreSubscription] = {}
         self._by_filter: dict[str, CoreSubscription] = {}
+        #: Those with wildcards.
+        self._wild: dict[str, CoreSubscription] = {}
         self._by_alias: dict[int, CoreSubscription] = {}
         self.counters = {"duplicates": 0, "gaps": 0, "skips": 0}
         self._messages = 0
@@ -77,6 +79,8 @@ class Subscriptions:
         self.check(wanted)
         it = CoreSubscription(wanted, options, self._items_max, self._bytes_max)
         self._by_filter[wanted] = it
+        if it.is_filter:
+            self._wild[wanted] = it
         self._number(it)
         if self._host.can_ask:
             self.ask([it])
@@ -106,6 +110,7 @@ class Subscriptions:
 
     def remove(self, it: CoreSubscription, error: CroreError | None) -> None:
         self._by_filter.pop(it.filter, None)
+        self._wild.pop(it.filter, None)
         self.by_number.pop(it.number, None)
         self._forget_alias(it)
         it.end = End(error)
@@ -203,7 +208,9 @@ class Subscriptions:
         if proof.is_even and message.prev <= proof.offset < offset:
             # The commonest, without calls: P1.
             proof.offset = offset
-            self._hand_on(now, it, message)
+            message.topic = it.filter
+            message.epoch = proof.epoch
+            self._deliver(now, it, message)
             return
         verdict = proof.message(message.prev, offset)
         if verdict is not True:
@@ -216,12 +223,12 @@ class Subscriptions:
                 return
         if it.caught_up_due:
             self._caught_up_if_due(it)
-        self._hand_on(now, it, message)
-
-    def _hand_on(self, now: float, it: CoreSubscription, message: Message) -> None:
-        """A message of a topic."""
         message.topic = it.filter
-        message.epoch = it.proof.epoch
+        message.epoch = proof.epoch
+        self._deliver(now, it, message)
+
+    def _deliver(self, now: float, it: CoreSubscription, message: Message) -> None:
+        """Like `_push`."""
         self._messages += 1
         may_be_full = it.push_message(message)
         if not it.is_announced:
@@ -236,7 +243,7 @@ class Subscriptions:
         partition = message.partition or 0
         number = frame.subscription
         one = None if number is None else self.by_number.get(number)
-        targets = list(self._by_filter.values()) if number is None else [] if one is None else [one]
+        targets = list(self._wild.values()) if number is None else [] if one is None else [one]
         is_unexpected = True
         for it in targets:
             if not it.is_filter or not it.is_granted or (number is None and not matches(it.filter, message.topic)):
@@ -248,8 +255,7 @@ class Subscriptions:
                 continue
             if verdict is not True:
                 self._report(now, it, verdict, partition)
-            self._messages += 1
-            self._push(now, it, message)
+            self._deliver(now, it, message)
         if is_unexpected:
             self._host.unexpected(now, "named_message")
 
