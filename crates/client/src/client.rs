@@ -8,7 +8,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use tls::ClientSettings;
 use wire::native::Start;
 
 use crate::backoff::BackoffSettings;
+use crate::queue;
 use crate::session::{
     CommandError, Counters, Event, HistoryOptions, HistoryPage, PublishOptions, Published, Report,
     ServerError, Settings, SubscribeOptions, SubscriptionId,
@@ -45,8 +46,8 @@ pub struct Options {
     pub connect_timeout_ms: u64,
     /// Maximum time that [`Client::close`] waits for answers, in milliseconds.
     pub close_timeout_ms: u64,
-    /// Maximum number of events that wait for the application; at the maximum, the socket is not
-    /// read.
+    /// Maximum number of events that wait for the application, beside up to 64 that it has taken
+    /// together; at the maximum, the socket is not read.
     pub events_max: usize,
     /// Maximum number of commands that wait for the thread; at the maximum, a call blocks.
     pub commands_max: usize,
@@ -156,7 +157,7 @@ impl std::error::Error for RequestError {}
 /// All methods take `&self`; share it between threads in an `Arc`.
 #[derive(Debug)]
 pub struct Client {
-    commands: SyncSender<Command>,
+    commands: queue::Sender<Command>,
     waker: Arc<Waker>,
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -176,7 +177,7 @@ pub struct Shared {
 /// The stream of events. Dropping it makes the client discard them.
 #[derive(Debug)]
 pub struct Events {
-    receiver: Receiver<Event>,
+    receiver: queue::Receiver<Event>,
     waker: Arc<Waker>,
     shared: Arc<Shared>,
 }
@@ -185,7 +186,7 @@ pub struct Events {
 #[derive(Debug)]
 #[must_use = "the answer comes here"]
 pub struct Pending<T> {
-    receiver: Receiver<Result<T, RequestError>>,
+    receiver: mpsc::Receiver<Result<T, RequestError>>,
 }
 
 /// The destination of an answer.
@@ -260,8 +261,8 @@ impl Client {
         };
         let waker = Waker::new().map_err(ConnectError::Resources)?;
         let shared = Arc::new(Shared::default());
-        let (commands, command_receiver) = mpsc::sync_channel(options.commands_max.max(1));
-        let (event_sender, receiver) = mpsc::sync_channel(options.events_max.max(1));
+        let (commands, command_receiver) = queue::bounded(options.commands_max);
+        let (event_sender, receiver) = queue::bounded(options.events_max);
         let parts = shell::Parts {
             endpoints,
             options,
@@ -442,7 +443,8 @@ impl Events {
 
     /// Notifies the thread, which may be waiting, that the queue has room again.
     fn taken(&self) {
-        if self.shared.stalled.swap(false, Ordering::AcqRel) {
+        let stalled = &self.shared.stalled;
+        if stalled.load(Ordering::Acquire) && stalled.swap(false, Ordering::AcqRel) {
             self.waker.wake();
         }
     }

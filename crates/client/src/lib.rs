@@ -37,6 +37,7 @@ pub mod cursors;
 mod fault;
 mod ground;
 pub mod proof;
+mod queue;
 pub mod session;
 mod shell;
 pub mod url;
@@ -55,6 +56,10 @@ pub mod stage {
     pub use crate::client::{Command, Reply, Shared};
     pub use crate::fault::{Fault, plant};
     pub use crate::ground::Ground;
+    /// The queues of commands and events.
+    pub mod queue {
+        pub use crate::queue::{Receiver, Sender, bounded};
+    }
     pub use crate::shell::{Parts, Shell};
 }
 pub use wire::native::{

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
+use std::sync::mpsc::TrySendError;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use crate::backoff::Backoff;
 use crate::client::{Command, Options, Reply, RequestError, Shared, TokenSource};
 use crate::fault::{self, Fault};
 use crate::ground::{Ground, Sockets};
+use crate::queue;
 use crate::session::{Answer, Event, HistoryPage, Published, Reason, Session};
 use crate::url::Endpoint;
 
@@ -34,9 +35,9 @@ pub struct Parts {
     /// The state that handles see.
     pub shared: Arc<Shared>,
     /// The commands of handles.
-    pub commands: Receiver<Command>,
+    pub commands: queue::Receiver<Command>,
     /// The queue of events.
-    pub events: SyncSender<Event>,
+    pub events: queue::Sender<Event>,
 }
 
 /// Runs until the client is closed or stops reconnecting. `tls` is the TLS client, if an endpoint
@@ -89,10 +90,10 @@ pub struct Shell<G> {
     link: Link,
     target: (String, String),
     shared: Arc<Shared>,
-    commands: Receiver<Command>,
+    commands: queue::Receiver<Command>,
     /// A command that waits for the connection or for room.
     held: Option<Command>,
-    events: Option<SyncSender<Event>>,
+    events: Option<queue::Sender<Event>>,
     /// An event that did not fit into the queue.
     pending: Option<Event>,
     waiters: HashMap<u32, Waiter>,
@@ -419,7 +420,7 @@ impl<G: Ground> Shell<G> {
             let Some(events) = &self.events else { continue };
             // Set before the second attempt, so that a consumer that made room in between wakes the
             // thread.
-            let event = match events.try_send(event) {
+            let event = match events.try_push(event) {
                 Ok(()) => continue,
                 Err(TrySendError::Disconnected(_)) => {
                     self.events = None;
@@ -428,7 +429,7 @@ impl<G: Ground> Shell<G> {
                 Err(TrySendError::Full(event)) => event,
             };
             self.shared.stalled.store(true, Ordering::Release);
-            match events.try_send(event) {
+            match events.try_push(event) {
                 Ok(()) => {}
                 Err(TrySendError::Disconnected(_)) => self.events = None,
                 Err(TrySendError::Full(event)) => {
@@ -439,6 +440,9 @@ impl<G: Ground> Shell<G> {
                     }
                 }
             }
+        }
+        if let Some(events) = &self.events {
+            events.wake();
         }
     }
 

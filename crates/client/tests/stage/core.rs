@@ -5,10 +5,10 @@ use std::io::{self, ErrorKind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::Duration;
 
-use client::stage::{Command, Ground, Parts, Reply, Shared, Shell};
+use client::stage::{Command, Ground, Parts, Reply, Shared, Shell, queue};
 use client::url::Endpoint;
 use client::{Event, HistoryPage, Published, Reason, RequestError, SubscriptionId};
 use net::{Conn, Event as NetEvent, Read, Write};
@@ -202,8 +202,8 @@ enum Waiting {
 /// The client on the stage.
 struct Actor {
     shell: Option<Shell<VirtualGround>>,
-    commands: SyncSender<Command>,
-    events: Receiver<Event>,
+    commands: queue::Sender<Command>,
+    events: queue::Receiver<Event>,
     shared: Arc<Shared>,
 }
 
@@ -253,8 +253,8 @@ impl Core {
         let options = super::options(command, &self.labels);
         let random = command["random"].as_array().unwrap();
         self.ground.0.borrow_mut().random = random.iter().filter_map(Value::as_f64).collect();
-        let (commands, command_receiver) = mpsc::sync_channel(QUEUE_MAX);
-        let (event_sender, events) = mpsc::sync_channel(QUEUE_MAX);
+        let (commands, command_receiver) = queue::bounded(QUEUE_MAX);
+        let (event_sender, events) = queue::bounded(QUEUE_MAX);
         let shared = Arc::new(Shared::default());
         let parts = Parts {
             endpoints: options.urls.iter().map(|url| Endpoint::parse(url).unwrap()).collect(),
@@ -374,7 +374,7 @@ impl Core {
                 actor.shell = None;
                 self.ground.0.borrow_mut().timeout = None;
                 // The queue of commands ends with the shell, and so do its calls.
-                let (commands, _) = mpsc::sync_channel(1);
+                let (commands, _) = queue::bounded(1);
                 actor.commands = commands;
             }
             let is_closing = actor.shared.closing.load(Ordering::Acquire);
@@ -410,7 +410,7 @@ impl Core {
             }
         });
         if let Some(actor) = &self.actor {
-            for event in actor.events.try_iter() {
+            while let Ok(event) = actor.events.try_recv() {
                 effects.extend(labels.effects(event));
             }
         }
