@@ -93,7 +93,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Adds an item if there is room, and wakes nobody: [`Sender::wake`] follows the last one.
+    /// Adds an item if there is room, without a wake-up: [`Sender::wake`] follows the last one.
     ///
     /// # Errors
     /// The queue is full, or the receiver is gone.
