@@ -230,8 +230,16 @@ impl Walk<'_> {
             self.faults.push(format!("a gap from {from:?} to {to:?} with the cause {cause}"));
         }
         let cursor = self.cursors.get(&partition).copied();
-        if from.zip(cursor).is_some_and(|(from, cursor)| from.offset != cursor) {
+        if cursor.is_some() && from.map(|from| from.offset) != cursor {
             self.faults.push(format!("a gap begins at {from:?}, not at {cursor:?}"));
+        }
+        if let Some(cursor) = cursor.filter(|cursor| *cursor < to.offset) {
+            let hidden = self.messages.get(&partition).into_iter();
+            let hidden = hidden.flat_map(|offsets| offsets.range(cursor + 1..=to.offset));
+            let count = hidden.filter(|offset| self.ledger.is_last(partition, **offset)).count();
+            if count > 0 {
+                self.faults.push(format!("a gap up to {to:?} hides {count} messages of the log"));
+            }
         }
         // In a new epoch the topic begins anew, and says so.
         let is_new = from.is_some_and(|from| from.epoch != to.epoch);
