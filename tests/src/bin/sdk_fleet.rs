@@ -243,6 +243,12 @@ impl Running {
         self.calls += calls;
         let moment = before + random.below(calls / 2);
         self.wait("answers before the fault", |state| state.settled >= moment);
+        let clients =
+            self.record.state().fleets.iter().map(|fleet| fleet.clients.len()).sum::<usize>();
+        // The fault hits at least half of them.
+        if self.is_good() && !self.link.wait_for_open(clients / 2, ROUND) {
+            self.faults.push("half of the clients do not come back".to_owned());
+        }
         let open = self.link.open();
         let count = match fault {
             Fault::Reset => self.link.reset(),

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -34,6 +34,7 @@ pub struct Link {
 #[derive(Debug, Default)]
 struct Shared {
     open: Mutex<Vec<Arc<Pair>>>,
+    more: Condvar,
 }
 
 /// The two sockets of a connection.
@@ -65,6 +66,13 @@ impl Link {
     /// The number of connections.
     pub fn open(&self) -> usize {
         self.shared.pairs().len()
+    }
+
+    /// Waits until there are this many connections; false at the deadline.
+    pub fn wait_for_open(&self, count: usize, patience: Duration) -> bool {
+        let are_few = |pairs: &mut Vec<Arc<Pair>>| pairs.len() < count;
+        let waited = self.shared.more.wait_timeout_while(self.shared.pairs(), patience, are_few);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Resets all connections that are no black holes; returns their number.
@@ -122,6 +130,7 @@ fn join(shared: &Arc<Shared>, client: TcpStream, node: TcpStream) {
     }
     let pair = Arc::new(Pair { client, node, state: AtomicU8::new(PASSES) });
     shared.pairs().push(Arc::clone(&pair));
+    shared.more.notify_all();
     for from_client in [true, false] {
         let (shared, pair) = (Arc::clone(shared), Arc::clone(&pair));
         thread::spawn(move || {

@@ -26,7 +26,7 @@ drain_window = "2s"
 [limits]
 message_bytes_max = "16KiB"
 [websocket]
-ping_interval = "1s"
+ping_interval = "3s"
 [[log]]
 name = "kept"
 durability = "disk"
