@@ -11,6 +11,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 
 /** One WebSocket of the JDK, which accepts one message at a time. */
 @JdkOnly
@@ -34,13 +35,40 @@ final class JdkConnection implements Transport.Connection, WebSocket.Listener {
 
   private final EndWatch watch = new EndWatch(() -> over(1006));
 
+  /** The thread that begins the handshake, until it is done with that. */
+  private volatile Thread beginning;
+
   JdkConnection(Transport.Events events) {
     this.events = events;
   }
 
-  /** The handshake has ended, with an error or without. */
-  void completed(Throwable error) {
-    if (error == null) return;
+  /** Begins the handshake. */
+  void begin(Supplier<CompletableFuture<WebSocket>> handshake) {
+    beginning = Thread.currentThread();
+    try {
+      handshake
+          .get()
+          .whenComplete(
+              (it, error) -> {
+                if (error != null) outside(() -> failed(error));
+              });
+    } finally {
+      beginning = null;
+    }
+  }
+
+  /** A quick handshake ends inside of the call that begins it; its events must not come there. */
+  private void outside(Runnable event) {
+    if (Thread.currentThread() != beginning) {
+      event.run();
+      return;
+    }
+    Thread thread = new Thread(event, "crore-socket");
+    thread.setDaemon(true);
+    thread.start();
+  }
+
+  private void failed(Throwable error) {
     Throwable cause = error instanceof CompletionException ? error.getCause() : error;
     int status = -1;
     long retryAfterS = -1;
@@ -68,10 +96,13 @@ final class JdkConnection implements Transport.Connection, WebSocket.Listener {
       socket = opened;
       if (closeCode == 1006) opened.abort();
     }
-    events.opened();
-    watch.begin(opened);
-    // The client bounds what waits for a reader, so that the socket never has to be paused.
-    opened.request(Long.MAX_VALUE);
+    outside(
+        () -> {
+          events.opened();
+          watch.begin(opened);
+          // The client bounds what waits for a reader, so that the socket never has to be paused.
+          opened.request(Long.MAX_VALUE);
+        });
   }
 
   @Override

@@ -39,12 +39,14 @@ public final class JdkTransport implements Transport {
   public Connection connect(String url, Events events) {
     JdkConnection connection = new JdkConnection(events);
     try {
-      client
-          .newWebSocketBuilder()
-          .subprotocols(SUBPROTOCOL)
-          .connectTimeout(CONNECT_TIMEOUT)
-          .buildAsync(URI.create(url), connection)
-          .whenComplete((socket, error) -> connection.completed(error));
+      URI place = URI.create(url);
+      connection.begin(
+          () ->
+              client
+                  .newWebSocketBuilder()
+                  .subprotocols(SUBPROTOCOL)
+                  .connectTimeout(CONNECT_TIMEOUT)
+                  .buildAsync(place, connection));
     } catch (IllegalArgumentException malformed) {
       CompletableFuture.runAsync(() -> events.failed(-1, -1));
     }

@@ -1,5 +1,6 @@
 package io.crore.bench;
 
+import com.sun.management.OperatingSystemMXBean;
 import com.sun.management.ThreadMXBean;
 import io.crore.Crore;
 import io.crore.Item;
@@ -25,6 +26,8 @@ import java.util.concurrent.TimeUnit;
  */
 public final class Bench {
   private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
+  private static final OperatingSystemMXBean SYSTEM =
+      (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
   private static final HttpClient HTTP = HttpClient.newHttpClient();
 
   private Bench() {}
@@ -34,14 +37,16 @@ public final class Bench {
     void receive(String url, int count) throws Exception;
   }
 
-  /** Messages each second, and bytes allocated for each. */
+  /** Messages each second; bytes allocated, and processor time of all threads, for each. */
   private static final class Rate {
     final double messages;
     final double bytes;
+    final double nanos;
 
-    Rate(double messages, double bytes) {
+    Rate(double messages, double bytes, double nanos) {
       this.messages = messages;
       this.bytes = bytes;
+      this.nanos = nanos;
     }
   }
 
@@ -63,19 +68,26 @@ public final class Bench {
         measure(Bench::client, url, count);
       }
       List<Double> ratios = new ArrayList<>();
+      List<Double> processor = new ArrayList<>();
       List<Rate> bare = new ArrayList<>();
       List<Rate> ours = new ArrayList<>();
       for (int round = 0; round < rounds; round++) {
         bare.add(measure(Bench::bare, url, count));
         ours.add(measure(Bench::client, url, count));
         ratios.add(ours.get(round).messages / bare.get(round).messages);
+        processor.add(bare.get(round).nanos / ours.get(round).nanos);
       }
       Collections.sort(ratios);
+      Collections.sort(processor);
       print("bare loop", bare);
       print("client", ours);
       System.out.printf(
-          "ratio: %.0f %% (of %d rounds: %.0f to %.0f)%n",
-          ratios.get(rounds / 2) * 100, rounds, ratios.get(0) * 100, ratios.get(rounds - 1) * 100);
+          "ratio: %.0f %% (of %d rounds: %.0f to %.0f), by processor time %.0f %%%n",
+          ratios.get(rounds / 2) * 100,
+          rounds,
+          ratios.get(0) * 100,
+          ratios.get(rounds - 1) * 100,
+          processor.get(rounds / 2) * 100);
     } finally {
       server.destroy();
     }
@@ -84,16 +96,20 @@ public final class Bench {
   private static void print(String name, List<Rate> rates) {
     rates.sort((a, b) -> Double.compare(a.messages, b.messages));
     Rate it = rates.get(rates.size() / 2);
-    System.out.printf("%s: %,.0f messages/s, %.0f bytes allocated for each%n", name, it.messages, it.bytes);
+    System.out.printf(
+        "%s: %,.0f messages/s; for each %.0f bytes allocated, %.0f ns of processor time%n",
+        name, it.messages, it.bytes, it.nanos);
   }
 
   private static Rate measure(Side side, String url, int count) throws Exception {
     System.gc();
     long bytes = allocated();
+    long processor = SYSTEM.getProcessCpuTime();
     long begin = System.nanoTime();
     side.receive(url, count);
     double seconds = (System.nanoTime() - begin) / 1e9;
-    return new Rate(count / seconds, (double) (allocated() - bytes) / count);
+    double nanos = (double) (SYSTEM.getProcessCpuTime() - processor) / count;
+    return new Rate(count / seconds, (double) (allocated() - bytes) / count, nanos);
   }
 
   private static long allocated() {

@@ -12,6 +12,45 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
 class JdkConnectionTest {
+  /** Keeps events, and whether they came inside of a thread's call. */
+  private static final class Told implements Transport.Events {
+    private final Thread caller;
+    private final LinkedBlockingQueue<String> events;
+
+    Told(Thread caller, LinkedBlockingQueue<String> events) {
+      this.caller = caller;
+      this.events = events;
+    }
+
+    private void add(String event) {
+      events.add(event + (Thread.currentThread() == caller ? " inside" : ""));
+    }
+
+    @Override
+    public void opened() {
+      add("opened");
+    }
+
+    @Override
+    public void failed(int status, long retryAfterS) {
+      add("failed");
+    }
+
+    @Override
+    public void received(byte[] message) {}
+
+    @Override
+    public void receivedText() {}
+
+    @Override
+    public void drained() {}
+
+    @Override
+    public void closed(int code) {
+      add("" + code);
+    }
+  }
+
   /** A socket whose peer has gone: the JDK reports that inside of the call that sends. */
   private static final class Gone implements WebSocket {
     private final Listener listener;
@@ -73,36 +112,34 @@ class JdkConnectionTest {
     public void abort() {}
   }
 
+  /** Otherwise the client, which does not know its connection yet, would drop the event. */
+  @Test
+  void aHandshakeThatEndsAtOnceIsToldOutsideOfTheCall() throws Exception {
+    Thread caller = Thread.currentThread();
+    LinkedBlockingQueue<String> told = new LinkedBlockingQueue<>();
+    Transport.Events events = new Told(caller, told);
+    JdkConnection opened = new JdkConnection(events);
+    opened.begin(
+        () -> {
+          WebSocket socket = new Gone(opened);
+          opened.onOpen(socket);
+          return CompletableFuture.completedFuture(socket);
+        });
+    assertEquals("opened", told.poll(20, TimeUnit.SECONDS));
+    JdkConnection failed = new JdkConnection(events);
+    failed.begin(() -> CompletableFuture.failedFuture(new IOException("refused")));
+    assertEquals("failed", told.poll(20, TimeUnit.SECONDS));
+  }
+
   /** Otherwise the client, in the middle of a call, would learn of an end that takes the call along. */
   @Test
   void theEndOfASocketIsNoPartOfASend() throws Exception {
     Thread sender = Thread.currentThread();
     LinkedBlockingQueue<String> ends = new LinkedBlockingQueue<>();
-    Transport.Events events =
-        new Transport.Events() {
-          @Override
-          public void opened() {}
-
-          @Override
-          public void failed(int status, long retryAfterS) {}
-
-          @Override
-          public void received(byte[] message) {}
-
-          @Override
-          public void receivedText() {}
-
-          @Override
-          public void drained() {}
-
-          @Override
-          public void closed(int code) {
-            ends.add(code + (Thread.currentThread() == sender ? " inside" : ""));
-          }
-        };
-    JdkConnection connection = new JdkConnection(events);
+    JdkConnection connection = new JdkConnection(new Told(sender, ends));
     connection.onOpen(new Gone(connection));
     connection.send(new byte[1]);
+    assertEquals("opened inside", ends.poll(20, TimeUnit.SECONDS));
     assertEquals("1006", ends.poll(20, TimeUnit.SECONDS));
     assertTrue(ends.isEmpty());
   }
