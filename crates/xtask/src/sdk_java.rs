@@ -19,10 +19,19 @@ const MODULE: &str = "crore-client";
 
 /// Builds the server and the player of scenarios, and runs every test of the SDK.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
+    check_with(workspace, &[])
+}
+
+/// Runs them with 10,000 cycles in the search for leaks.
+pub fn check_long(workspace: &Workspace) -> Result<Tally> {
+    check_with(workspace, &["--all"])
+}
+
+fn check_with(workspace: &Workspace, arguments: &[&str]) -> Result<Tally> {
     shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
     shell::run(&mut workspace.cargo(&["build", "--locked", "-p", "script"]))?;
     let mut tests = Command::new("java");
-    tests.arg("scripts/Check.java").current_dir(workspace.root.join(SDK));
+    tests.arg("scripts/Check.java").args(arguments).current_dir(workspace.root.join(SDK));
     tests.env("CRORE_MAVEN", workspace.foreign().join("sdk-java"));
     tests.env("CRORE_JDK_OLDEST", jdk(workspace, "oldest")?);
     tests.env("CRORE_JDK_NEWEST", jdk(workspace, "newest")?);

@@ -354,8 +354,11 @@ public final class Crore implements AutoCloseable {
 
   /** Under the lock: the next item, or null. */
   Item take(CoreSubscription it) {
-    Item item = core.take(Alarm.now(), it);
-    if (item != null) ring();
+    Item item = core.take(it);
+    // The time is not asked for each message of a stream.
+    if (item == null || !core.mayRefill(it)) return item;
+    core.refill(Alarm.now(), it);
+    ring();
     return item;
   }
 

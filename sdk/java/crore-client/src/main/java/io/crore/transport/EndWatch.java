@@ -20,8 +20,8 @@ final class EndWatch {
 
   private final Runnable ended;
   private WebSocket socket;
-  private boolean isWatching;
-  private boolean wasHeard;
+  private volatile boolean isWatching;
+  private volatile boolean wasHeard;
   private int pings;
   private boolean isOver;
   private boolean isPlanned;
@@ -36,7 +36,12 @@ final class EndWatch {
   }
 
   /** A message came. */
-  synchronized void heard() {
+  void heard() {
+    // In a stream of messages nothing changes by one more.
+    if (!wasHeard || !isWatching) begin();
+  }
+
+  private synchronized void begin() {
     wasHeard = true;
     if (isWatching || isOver) return;
     isWatching = true;

@@ -23,7 +23,8 @@ final class JdkConnection implements Transport.Connection, WebSocket.Listener {
 
   private final Transport.Events events;
   private final ArrayDeque<byte[]> unsent = new ArrayDeque<>();
-  private long unsentBytes;
+  /** Changed under the lock. */
+  private volatile long unsentBytes;
   /** The client may wait for `drained`. */
   private boolean isFull;
   private boolean isSending;
@@ -175,7 +176,7 @@ final class JdkConnection implements Transport.Connection, WebSocket.Listener {
   }
 
   @Override
-  public synchronized long unsentBytes() {
+  public long unsentBytes() {
     return unsentBytes;
   }
 

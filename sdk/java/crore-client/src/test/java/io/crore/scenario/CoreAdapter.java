@@ -186,7 +186,8 @@ final class CoreAdapter implements Player.Adapter, Outputs {
   /** Takes so many items; caught-up ones do not count. */
   private void read(String label, CoreSubscription it, long count) {
     for (long left = count; left > 0; ) {
-      Item item = core.take(now, it);
+      Item item = core.take(it);
+      core.refill(now, it);
       if (item == null) return;
       if (item.kind() != Kind.CAUGHT_UP) left--;
       effects.add(Effects.item(label, item));

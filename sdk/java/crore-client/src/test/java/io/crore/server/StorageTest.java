@@ -88,24 +88,27 @@ class StorageTest {
       CountDownLatch release = new CountDownLatch(1);
       Events events = new Events();
       ExecutorService threads = Executors.newCachedThreadPool();
-      try (Crore first = builder(node).log(events).executor(threads).build()) {
-        first
-            .subscribe("a", named)
-            .listen(
-                item -> {
-                  if (!(item instanceof Message) || ((Message) item).text().equals("0")) return;
-                  isHeld.countDown();
-                  release.await();
-                });
-        events.await("subscribed");
-        for (String text : List.of("0", "1", "2")) answer(first.publish("a", text));
-        isHeld.await();
-      }
+      Crore first = builder(node).log(events).executor(threads).build();
+      first
+          .subscribe("a", named)
+          .listen(
+              item -> {
+                if (!(item instanceof Message) || ((Message) item).text().equals("0")) return;
+                isHeld.countDown();
+                release.await();
+              });
+      events.await("subscribed");
+      for (String text : List.of("0", "1", "2")) answer(first.publish("a", text));
+      isHeld.await();
+      first.close();
       try (Crore second = builder(node).build()) {
         assertEquals(List.of("1", "2"), texts(second.subscribe("a", named), 2));
       }
       release.countDown();
       threads.shutdown();
+      assertTrue(threads.awaitTermination(20, TimeUnit.SECONDS));
+      // What the listener has processed since is stored, too.
+      first.close();
     }
   }
 

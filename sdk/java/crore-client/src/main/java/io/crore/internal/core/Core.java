@@ -141,9 +141,18 @@ public final class Core implements Subscriptions.Link {
     subscriptions.remove(now, it);
   }
 
-  /** The oldest item of the buffer, or null. */
-  public Item take(long now, CoreSubscription it) {
-    return subscriptions.take(now, it);
+  /** The oldest item of the buffer, or null. What it frees, {@link #refill} asks for. */
+  public Item take(CoreSubscription it) {
+    return subscriptions.take(it);
+  }
+
+  /** Whether {@link #refill} may have something to do. */
+  public boolean mayRefill(CoreSubscription it) {
+    return it.isPaused || it.usesCredit;
+  }
+
+  public void refill(long now, CoreSubscription it) {
+    subscriptions.refill(now, it);
   }
 
   /** {@code timeoutMs}: -1 for the default. */

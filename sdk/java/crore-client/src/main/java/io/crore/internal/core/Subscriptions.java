@@ -110,10 +110,9 @@ final class Subscriptions {
   }
 
   /** The oldest item of the buffer, or null. */
-  Item take(long now, CoreSubscription it) {
+  Item take(CoreSubscription it) {
     Item item = it.buffer.take();
     if (it.buffer.isEmpty()) it.isAnnounced = false;
-    if (!it.isEnded()) refill(now, it);
     return item;
   }
 
@@ -245,7 +244,8 @@ final class Subscriptions {
   }
 
   /** B2, B3 */
-  private void refill(long now, CoreSubscription it) {
+  void refill(long now, CoreSubscription it) {
+    if (it.isEnded()) return;
     if (it.isPaused) {
       if (!it.buffer.isHalfEmpty()) return;
       it.isPaused = false;
