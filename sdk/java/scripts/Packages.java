@@ -25,7 +25,7 @@ public class Packages {
     String client = Files.readString(Path.of("crore-client/pom.xml"));
     check("crore-client has no dependency but those of tests", count(client, "<dependency>") == count(client, "<scope>test</scope>"));
     String bom = Files.readString(Path.of("crore-bom/pom.xml"));
-    check("the list of versions has all three", count(bom, "<artifactId>crore-") == 4);
+    check("the list of versions has all three", count(bom, "<dependency>") == 3);
     System.out.println("packages: " + passed + " checks, " + failed + " failed");
     System.exit(failed == 0 ? 0 : 1);
   }
