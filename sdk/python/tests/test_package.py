@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def run(*command: str, folder: Path = ROOT) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=150)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     if done.returncode:
         raise AssertionError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
     return done.stdout
