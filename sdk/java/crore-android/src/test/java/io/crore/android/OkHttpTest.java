@@ -18,10 +18,12 @@ import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.parallel.Isolated;
 
 /** The client over OkHttp, and a real node. */
 @Timeout(900)
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
+@Isolated
 class OkHttpTest {
   @Test
   @Order(1) // before others leave threads that are idle for a while

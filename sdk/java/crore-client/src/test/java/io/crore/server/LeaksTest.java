@@ -5,9 +5,11 @@ import io.crore.support.Node;
 import io.crore.transport.JdkTransport;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.parallel.Isolated;
 
 /** Closed clients leave nothing behind. */
 @Timeout(900)
+@Isolated
 class LeaksTest {
   @Test
   void closedClientsLeaveNothing() throws Exception {

@@ -16,8 +16,10 @@ import javax.tools.JavaCompiler;
 import javax.tools.ToolProvider;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Isolated;
 
 /** The first example of the README runs as it stands, but for the address. */
+@Isolated
 class ReadmeTest {
   @Test
   void theFirstExampleRuns(@TempDir Path folder) throws Exception {
