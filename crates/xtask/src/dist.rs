@@ -143,7 +143,8 @@ fn attempt(workspace: &Workspace, folder: &Path) -> Result<Command> {
         pip.args(["download", "--quiet", "--no-deps", "--require-hashes", "--dest"]).arg(&wheels);
         shell::run(pip.arg("-r").arg(&list))
     })?;
-    let mut tests = Command::new("python3");
+    // With pip, which Debian's own Python lacks.
+    let mut tests = Command::new(tools.join("bin/python"));
     tests.arg("tests/packages/attempt.py").arg(folder).current_dir(&workspace.root);
     tests.env("CRORE_TOOLS", tools.join("bin")).env("CRORE_WHEELS", wheels);
     tests.env("CRORE_TWINE", sdk_python::python(workspace)?.with_file_name("twine"));
