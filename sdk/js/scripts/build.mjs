@@ -14,7 +14,8 @@ rmSync("dist", { recursive: true, force: true });
 const entryPoints = ["index", "react", "store", "persist"].map((name) => `src/${name}.ts`).filter(existsSync);
 const options = { entryPoints, bundle: true, target: "es2020", platform: "neutral", external: ["react", "crore/store"] };
 // Names that only the inside uses become short: bundlers of applications cannot do that.
-options.mangleProps = new RegExp(`^(${innerNames().join("|")})$`);
+options.mangleCache = innerNames().given;
+options.mangleProps = new RegExp(`^(${Object.keys(options.mangleCache).join("|")})$`);
 await build({ ...options, format: "esm", outdir: "dist" });
 await build({ ...options, format: "cjs", outdir: "dist/cjs" });
 

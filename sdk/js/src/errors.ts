@@ -1,6 +1,5 @@
 import { errorName } from "./codes.js";
-import type { ErrorFrame } from "./codec/server.js";
-import { show } from "./codec/position.js";
+import type { State } from "./core/state.js";
 
 /** The client's own errors; they have no number. */
 export type OwnErrorName =
@@ -16,31 +15,20 @@ export type OwnErrorName =
 
 /** The one type of errors: refusals of the server, and the client's own. */
 export class CroreError extends Error {
-  /** The server's number; undefined for the client's own errors. */
-  readonly code: number | undefined;
-  /** The name of the code, or of the client's own error. */
-  override readonly name: string;
-  /** Whether the same request may succeed later. */
-  readonly temporary: boolean;
-  /** The position to continue from, or the log's epoch and head. */
-  readonly restart: string | undefined;
-  /** The limit that the request would have exceeded. */
-  readonly limit: number | undefined;
-
   constructor(
-    name: OwnErrorName | (string & {}),
+    /** The name of the code, or of the client's own error. */
+    override readonly name: OwnErrorName | (string & {}),
     message: string,
-    code?: number,
-    temporary = false,
-    restart?: string,
-    limit?: number,
+    /** The server's number; undefined for the client's own errors. */
+    readonly code?: number,
+    /** Whether the same request may succeed later. */
+    readonly temporary = false,
+    /** The position to continue from, or the log's epoch and head. */
+    readonly restart?: string,
+    /** The limit that the request would have exceeded. */
+    readonly limit?: number,
   ) {
     super(message);
-    this.name = name;
-    this.code = code;
-    this.temporary = temporary;
-    this.restart = restart;
-    this.limit = limit;
   }
 }
 
@@ -56,27 +44,17 @@ export class GapError extends CroreError {
     /** The partition, for a filter. */
     readonly partition: number | undefined,
   ) {
-    super("GapError", `messages after ${from ?? "?"} up to ${to ?? "?"} are missing: ${gapCause}`);
+    super("GapError", `messages are missing: ${gapCause}`);
   }
 }
 
 /** The error of a code; an unknown code keeps its number. */
-export function refusal(
-  code: number,
-  temporary: boolean,
-  message: string,
-  restart?: string,
-  limit?: number,
-): CroreError {
-  return new CroreError(errorName(code) ?? "error_" + code, message, code, temporary, restart, limit);
-}
+export const refusal = (code: number, temporary: boolean, message: string, restart?: string, limit?: number): CroreError => new CroreError(errorName(code) ?? "error_" + code, message, code, temporary, restart, limit);
 
-/** The error of an ERROR frame. */
-export function refused(frame: ErrorFrame): CroreError {
-  const restart = frame.restart && show(frame.restart);
-  return refusal(frame.code, frame.temporary, frame.message, restart, frame.limit);
-}
+export const invalid = (message: string): CroreError => new CroreError("InvalidArgument", message);
 
-export function invalid(message: string): CroreError {
-  return new CroreError("InvalidArgument", message);
-}
+/** Why the client is closed. */
+export const closedBy = (state: State): CroreError => {
+  const why = state.code ?? state.status;
+  return new CroreError("Closed", `the client is closed: ${state.reason}${why ? ` (${why})` : ""}`);
+};

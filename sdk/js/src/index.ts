@@ -22,6 +22,5 @@ export type {
 } from "./options.js";
 export type { Storage } from "./storage.js";
 export type { SocketConstructor, SocketLike } from "./platform.js";
-export type { Level, State } from "./core/core.js";
+export type { Level, State, TokenReason } from "./core/state.js";
 export type { Published } from "./core/calls.js";
-export type { TokenReason } from "./core/tokens.js";

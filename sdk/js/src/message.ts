@@ -58,7 +58,7 @@ export class Message {
     return this.epoch + ":" + this.offset;
   }
 
-  /** The payload as text; throws a `TypeError` if it is not UTF-8. */
+  /** The payload as text; throws if it is not UTF-8. */
   text(): string {
     return decodeUtf8(this.bytes);
   }

@@ -1,6 +1,5 @@
 import type { PublishInput, Published } from "./core/calls.js";
-import type { Level } from "./core/core.js";
-import type { TokenReason } from "./core/tokens.js";
+import type { Level, TokenReason } from "./core/state.js";
 import type { Tag } from "./message.js";
 import type { SocketConstructor } from "./platform.js";
 import type { Storage } from "./storage.js";
@@ -19,7 +18,7 @@ export type Persist = (host: PersistHost) => Persisted;
 
 /** What a client gives to its `persist`. */
 export interface PersistHost {
-  publish(input: PublishInput): Promise<Published>;
+  publish(input: PublishInput, signal?: AbortSignal): Promise<Published>;
   producer(id: Uint8Array): void;
   isClosed(): boolean;
   failed(error: unknown): void;
@@ -27,7 +26,7 @@ export interface PersistHost {
 
 /** What a client needs of its `persist`. */
 export interface Persisted {
-  publish(input: PublishInput): Promise<Published>;
+  publish(input: PublishInput, signal?: AbortSignal): Promise<Published>;
   idle(): Promise<void>;
   release(): void;
 }
@@ -96,7 +95,7 @@ export interface PublishOptions {
   expectedEpoch?: string;
   /** Milliseconds until the call settles: 10,000, with `once` 60,000. */
   timeout?: number;
-  /** Gives the call up; not those of `persist`, which outlive the program. */
+  /** Gives the call up: not sent yet, it never will be. */
   signal?: AbortSignal;
 }
 

@@ -14,7 +14,7 @@ import type { Storage } from "./storage.js";
 const RESERVED = 1_000;
 const LANES_MAX = 64;
 
-/** What is stored of a lane: numbers below `first` are answered, up to `reserved` may be in use. */
+/** A lane: numbers below `first` are answered, up to `reserved` may be in use. @stored */
 interface Lane {
   id: string;
   first: number;
@@ -48,8 +48,8 @@ class Persistence implements Persisted {
   }
 
   /** Publishes: stored first, then sent, in the order of the calls. */
-  async publish(input: PublishInput): Promise<Published> {
-    const stored = this.order.then(() => this.store(input));
+  async publish(input: PublishInput, signal?: AbortSignal): Promise<Published> {
+    const stored = this.order.then(() => this.store(input, signal));
     this.order = stored.catch(() => {});
     // The answer is waited for outside of the chain.
     return (await stored).answer;
@@ -64,19 +64,21 @@ class Persistence implements Persisted {
     this.releaseLock?.();
   }
 
-  private async store(input: PublishInput): Promise<{ answer: Promise<Published> }> {
+  private async store(input: PublishInput, signal?: AbortSignal): Promise<{ answer: Promise<Published> }> {
     await this.loaded;
+    // Given up before it has a number: the client refuses it.
+    if (signal?.aborted) return { answer: this.host.publish(input, signal) };
     if (this.next > this.lane.reserved) await this.reserve();
     const sequence = this.next++;
     await this.storage.set(this.entry(sequence), textOf(input));
-    return { answer: this.send(sequence, input) };
+    return { answer: this.send(sequence, input, signal) };
   }
 
-  private async send(sequence: number, input: PublishInput): Promise<Published> {
+  private async send(sequence: number, input: PublishInput, signal?: AbortSignal): Promise<Published> {
     this.open.add(sequence);
     let isAnswered = false;
     try {
-      const published = await this.host.publish({ ...input, sequence });
+      const published = await this.host.publish({ ...input, sequence }, signal);
       isAnswered = true;
       return published;
     } finally {
@@ -146,7 +148,7 @@ function textOf(input: PublishInput): string {
 
 function inputOf(text: string): PublishInput {
   const input = JSON.parse(text) as PublishInput & { payload: string };
-  return { ...input, payload: bytesOf(input.payload), timeoutMs: undefined };
+  return { ...input, payload: bytesOf(input.payload), timeout: undefined };
 }
 
 function hexOf(bytes: Uint8Array): string {

@@ -6,38 +6,29 @@ export interface Storage {
 }
 
 /** Writes the newest value of a key, one write at a time. */
-export class Saver {
-  private next: string | undefined;
-  private running: Promise<void> | undefined;
-
-  constructor(
-    private readonly storage: Storage,
-    private readonly key: string,
-    private readonly failed: (error: unknown) => void,
-  ) {}
-
-  save(value: string): void {
-    this.next = value;
-    this.running ??= this.run();
-  }
-
-  /** Resolves when everything is written. */
-  async idle(): Promise<void> {
-    while (this.running) await this.running;
-  }
-
-  private async run(): Promise<void> {
-    // The turn ends first: of many values in one turn only the last one is written.
-    await undefined;
-    while (this.next !== undefined) {
-      const value = this.next;
-      this.next = undefined;
-      try {
-        await this.storage.set(this.key, value);
-      } catch (error) {
-        this.failed(error);
-      }
-    }
-    this.running = undefined;
-  }
+export interface Saver {
+  save(value: string): void;
+  /** Fulfilled when everything is written. */
+  idle(): Promise<unknown>;
 }
+
+export const newSaver = (storage: Storage, key: string, failed: (error: unknown) => void): Saver => {
+  let next: string | undefined;
+  let idle: Promise<unknown> = Promise.resolve();
+  return {
+    save(value) {
+      // The turn, and the write before, end first: of many values only the last one is written.
+      if (next === undefined) {
+        idle = idle
+          .then(() => {
+            const value = next!;
+            next = undefined;
+            return storage.set(key, value);
+          })
+          .catch(failed);
+      }
+      next = value;
+    },
+    idle: () => idle,
+  };
+};

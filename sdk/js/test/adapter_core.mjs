@@ -1,18 +1,8 @@
 // The adapter of core mode: the core without sockets, in virtual time.
-import { Core, parse } from "../dist-test/inside.js";
-import { NEEDS, bytesOf, errorEffect, hexOf, itemEffect, messageFields } from "./adapter_shared.mjs";
-
-/** The policies' numbers. */
-const POLICIES = ["replay", "conflate", "drop", "disconnect"];
-
-export function startOf(start = { kind: "live" }) {
-  start ??= { kind: "live" };
-  if (start.kind === "since") return { kind: "since", ...parse(start.position) };
-  if (start.kind === "since_each") {
-    return { kind: "since_each", positions: start.positions.map((it) => ({ partition: it.partition, ...parse(it.position) })) };
-  }
-  return start;
-}
+import { parse } from "../dist-test/inside.js";
+import { Core } from "./core_driver.mjs";
+import { named } from "./frame_names.mjs";
+import { NEEDS, bytesOf, errorEffect, hexOf, itemEffect, messageFields, startOf } from "./adapter_shared.mjs";
 
 export function coreAdapter() {
   let core, now, tokens, labels, calls, isManual, effects;
@@ -27,15 +17,12 @@ export function coreAdapter() {
       const { base_ms = 500, max_ms = 30_000, reset_after_ms = 10_000 } = options.backoff ?? {};
       core = new Core({
         urls: options.urls,
-        token: options.token,
-        hasTokenSource: tokens !== undefined,
+        token: tokens ? () => {} : options.token,
         name: options.name,
         producerId: options.producer_id ? bytesOf(options.producer_id) : new Uint8Array(16).fill(7),
-        backoff: { baseMs: base_ms, maxMs: max_ms, resetAfterMs: reset_after_ms },
-        bufferItems: options.buffer?.items ?? 1024,
-        bufferBytes: 1 << 20,
+        backoff: { base: base_ms, max: max_ms, resetAfter: reset_after_ms },
+        buffer: { items: options.buffer?.items },
         random: () => (random.length > 1 ? random.shift() : random[0]),
-        logs: false,
       });
       core.start(now);
     },
@@ -44,8 +31,8 @@ export function coreAdapter() {
       const options = {
         start: startOf(command.start),
         failOnGap: command.fail_on_gap ?? false,
-        policy: command.policy ? POLICIES.indexOf(command.policy) : undefined,
-        skips: command.overflow === "skip",
+        policy: command.policy,
+        overflow: command.overflow,
       };
       labels.set(command.as, core.subscribe(now, command.topic, options));
     },
@@ -60,7 +47,7 @@ export function coreAdapter() {
         tags: command.tags ?? [],
         expectedEpoch: command.expected_epoch == null ? undefined : String(command.expected_epoch),
         once: once === true || once === false ? once : bytesOf(once.key),
-        timeoutMs: command.timeout_ms ?? undefined,
+        timeout: command.timeout_ms ?? undefined,
       };
       calls.set(core.publish(now, input), command.as);
     },
@@ -77,7 +64,7 @@ export function coreAdapter() {
     opened: () => core.opened(now),
     failed: ({ status, retry_after_s }) => core.failed(now, status ?? undefined, retry_after_s ?? undefined),
     received: ({ hex, text }) => core.received(now, text ?? bytesOf(hex)),
-    closed: ({ code, reason }) => core.closed(now, code, reason),
+    closed: ({ code }) => core.closed(now, code),
     time({ now_ms }) {
       now = now_ms;
       core.tick(now);
@@ -105,9 +92,10 @@ export function coreAdapter() {
   function settle({ call, error, value }) {
     const as = calls.get(call);
     if (error) effects.push(errorEffect(as, error));
-    else if (value.messages) {
-      const gap = value.gap && { from: value.gap.from, to: value.gap.to, cause: value.gap.reason };
-      effects.push({ answer: as, messages: value.messages.map(messageFields), more: value.more, gap: gap ?? null });
+    else if (Array.isArray(value)) {
+      const { more, gap, messages } = named(value);
+      const shown = gap && { from: gap.from, to: gap.to, cause: gap.reason };
+      effects.push({ answer: as, messages: messages.map(messageFields), more, gap: shown ?? null });
     } else effects.push({ answer: as, published: value.position, duplicate: value.duplicate });
   }
 
@@ -124,7 +112,7 @@ export function coreAdapter() {
     if (command.do === "hello") return { needs: NEEDS };
     effects = [];
     let report;
-    if (command.do === "report") report = { ...labels.get(command.as).report() };
+    if (command.do === "report") report = core.report(labels.get(command.as));
     else {
       try {
         acts[command.do](command);

@@ -10,6 +10,17 @@ export const NEEDS = ["unauthorized_retry", "timeouts", "queue_bounds", "buffer"
 export const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (two) => parseInt(two, 16));
 export const hexOf = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
+/** A start as the application writes it. */
+export function startOf(start) {
+  if (!start) return "live";
+  if (start.kind === "since") return { since: start.position };
+  if (start.kind === "last") return { last: start.count };
+  if (start.kind === "since_each") {
+    return { sinceEach: Object.fromEntries(start.positions.map((it) => [it.partition, it.position])) };
+  }
+  return start.kind;
+}
+
 /** An item as the scenarios write it. */
 export function itemEffect(label, item) {
   if (item.kind === "message") return { item: label, kind: "message", ...messageFields(item) };

@@ -1,15 +1,6 @@
 // The adapter of wire mode: the package as it is delivered, over real sockets.
 import { Crore, CroreError } from "../dist/index.js";
-import { NEEDS, bytesOf, errorEffect, itemEffect, messageFields } from "./adapter_shared.mjs";
-
-export function startOf(start = { kind: "live" }) {
-  if (start.kind === "since") return { since: start.position };
-  if (start.kind === "last") return { last: start.count };
-  if (start.kind === "since_each") {
-    return { sinceEach: Object.fromEntries(start.positions.map((it) => [it.partition, it.position])) };
-  }
-  return start.kind;
-}
+import { NEEDS, bytesOf, errorEffect, itemEffect, messageFields, startOf } from "./adapter_shared.mjs";
 
 /** `webSocket`: another one than the platform's. */
 export function wireAdapter(webSocket) {

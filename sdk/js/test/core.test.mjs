@@ -1,26 +1,14 @@
 // Rules that no scenario shows, on the core in virtual time.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Core } from "../dist-test/inside.js";
 import { bytesOf, hexOf } from "./adapter_shared.mjs";
+import { Core } from "./core_driver.mjs";
 
 /** WELCOME of a server that wants a sign of life every 25 seconds. */
 const WELCOME = "81000101000000000000001900808040808040ff07";
 
 function started(settings = {}) {
-  const core = new Core({
-    urls: ["ws://node.test/crore"],
-    token: undefined,
-    hasTokenSource: false,
-    name: undefined,
-    producerId: new Uint8Array(16),
-    backoff: { baseMs: 500, maxMs: 30_000, resetAfterMs: 10_000 },
-    bufferItems: 1024,
-    bufferBytes: 1 << 20,
-    random: () => 0.5,
-    logs: false,
-    ...settings,
-  });
+  const core = new Core({ urls: ["ws://node.test/crore"], producerId: new Uint8Array(16), ...settings });
   core.start(0);
   return core;
 }
@@ -69,12 +57,12 @@ test("L5: a timer that slept sends PING and grants a whole deadline", () => {
 
 test("an event of the platform checks the connection, and ends a wait", () => {
   const core = live();
-  core.probe(10, 3_000);
+  core.probe(10);
   assert.match(taken(core).join(), /^send 0700/);
   core.tick(3_010);
   assert.deepEqual(taken(core), ["close 1006"]);
   assert.equal(core.state.reason, "idle");
-  core.probe(3_011, 3_000);
+  core.probe(3_011);
   assert.deepEqual(taken(core), ["connect ws://node.test/crore"]);
 });
 
@@ -86,7 +74,7 @@ test("C11: an offset above 2^53 cannot be decoded", () => {
 });
 
 test("R10: with more than 250 cursors, or a ticket above 16 KiB, HELLO has no ticket", () => {
-  const live = { start: { kind: "live" }, failOnGap: false, policy: undefined, skips: false };
+  const live = {};
   for (const [filters, ticketBytes, hasTicket] of [[1, 6, true], [260, 6, false], [1, 16 * 1024 + 1, false]]) {
     const core = started();
     const varint = (number) => (number > 127 ? [(number & 127) | 128, ...varint(number >> 7)] : [number]);
@@ -113,7 +101,7 @@ test("R10: with more than 250 cursors, or a ticket above 16 KiB, HELLO has no ti
 test("U15: while the socket has too many unsent bytes, publications wait and PONG does not", () => {
   const core = live();
   core.isBlocked = true;
-  core.publish(1, { topic: "a", payload: new Uint8Array(1), retain: false, contentType: undefined, tags: [], expectedEpoch: undefined, once: false, timeoutMs: undefined });
+  core.publish(1, { topic: "a", payload: new Uint8Array(1), retain: false, contentType: undefined, tags: [], expectedEpoch: undefined, once: false, timeout: undefined });
   core.received(1, bytesOf("070007"));
   assert.deepEqual(taken(core), ["send 080007"]);
   core.isBlocked = false;
@@ -122,7 +110,7 @@ test("U15: while the socket has too many unsent bytes, publications wait and PON
 });
 
 test("T9: a call of the source has ten seconds, and a late result is dropped", () => {
-  const core = started({ hasTokenSource: true });
+  const core = started({ token: () => {} });
   const [{ id, reason }] = core.outputs.splice(0).filter((it) => it.do === "token");
   assert.equal(reason, "first");
   assert.equal(core.wakeAt, 10_000);

@@ -331,6 +331,31 @@ test("U13: stored publications survive the program, and are in the log once", ()
     assert.equal([...storage.map.keys()].length, 1, "only the lane is left");
   }));
 
+test("U13, U11: a stored publication that is given up is forgotten, and never sent", () =>
+  withNode(ON_DISK, async (node, connect) => {
+    const storage = memory();
+    const client = connect({ persist: persist(storage) });
+    await client.publish("p", "0", { once: true });
+    const gone = when(client, "waiting");
+    await node.kill("SIGKILL");
+    await gone;
+    const kept = client.publish("p", "kept", { once: true });
+    const [early, late] = [new AbortController(), new AbortController()];
+    early.abort();
+    await assert.rejects(client.publish("p", "early", { once: true, signal: early.signal }), { name: "Expired" });
+    const given = client.publish("p", "late", { once: true, signal: late.signal });
+    while (storage.map.size < 3) await new Promise((resolve) => setImmediate(resolve));
+    late.abort();
+    await assert.rejects(given, { name: "Expired" });
+    await node.start();
+    await kept;
+    const texts = [];
+    for await (const it of client.history("p")) texts.push(it.text());
+    assert.deepEqual(texts, ["0", "kept"]);
+    await client.close();
+    assert.equal(storage.map.size, 1, "only the lane is left");
+  }));
+
 test("P13: messages() throws in place of a gap and goes on; failOnGap has a restart", () =>
   withNode(ON_DISK, async (node, connect) => {
     const client = connect();

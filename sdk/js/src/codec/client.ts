@@ -1,146 +1,113 @@
 /** Encoding of the client's frames. */
 
-import { Writer } from "./bytes.js";
+import { epochPart, pack, type Part } from "./bytes.js";
 import type { Place } from "./position.js";
 import type { Tag } from "../message.js";
 import { encodeUtf8 } from "./utf8.js";
 
-/** A cursor beside a ticket; for a filter, of one partition. */
-export interface ResumeCursor extends Place {
-  subscription: number;
-  partition: number | undefined;
-}
-
-/** Where a subscription shall begin. */
-export type WireStart =
-  | { kind: "live" | "snapshot" }
-  | ({ kind: "since" } & Place)
-  | { kind: "last"; count: number }
-  | { kind: "since_each"; positions: ({ partition: number } & Place)[] };
-
-export interface SubscribeItem {
-  subscription: number;
-  filter: string;
-  start: WireStart;
-  failOnGap: boolean;
-  replayCredit: number | undefined;
-  policy: number | undefined;
-}
-
-type Option = [number, Uint8Array];
+type Option = [key: number, value: string | Uint8Array | 0 | undefined];
 type Maybe<T> = T | undefined;
 
-const STARTS = ["live", "since", "last", "snapshot", "since_each"];
+const POLICIES = ["replay", "conflate", "drop", "disconnect"];
 
-function head(type: number, options: readonly Option[] = [], flags = 0, room = 64): Writer {
-  return new Writer(room).u8(type).u8(options.length ? flags | 128 : flags);
+/** Flags, fields, and the options that have a value; bit 7 of the flags announces them. */
+const body = (flags: number, fields: readonly Part[], options: readonly Option[] = []): Part[] => {
+  const given: Part[] = [];
+  let count = 0;
+  for (const [key, value] of options) {
+    if (value === undefined || value === 0) continue;
+    count++;
+    if (typeof value === "string") given.push(key, value);
+    else given.push(key, value.length, value);
+  }
+  return count ? [[flags | 128], ...fields, count, ...given] : [flags, ...fields];
+};
+
+/** Types of the client's frames that have neither flags nor options. */
+export const enum Plain {
+  Subscribe = 2,
+  Unsubscribe = 3,
+  Credit = 6,
+  Ping = 7,
+  Pong = 8,
+  Renew = 9,
+  Ticket = 10,
 }
 
-function textOption(options: Option[], key: number, text: Maybe<string>): void {
-  if (text !== undefined) options.push([key, encodeUtf8(text)]);
-}
+/** A frame without flags and options. */
+export const plain = (type: Plain, ...fields: Part[]): Uint8Array => pack([type, 0, ...fields]);
 
-export function encodeHello(
+export const placed = ({ inEpoch: epoch, upTo: offset }: Place): Part[] => [epochPart(epoch), offset];
+
+/** A newer cursor beside a ticket; for a filter, of one partition. */
+export const cursorParts = (subscription: number, place: Place, partition = -1): Part[] => [
+  subscription,
+  partition + 1,
+  ...placed(place),
+];
+
+export const encodeHello = (
   token: Maybe<string>,
   name: Maybe<string>,
   ticket?: Uint8Array,
-  cursors: readonly ResumeCursor[] = [],
+  cursors: readonly Part[] = [],
   pingIntervalS = 0,
-): Uint8Array {
-  const options: Option[] = [];
-  textOption(options, 1, token);
-  textOption(options, 6, name);
-  if (ticket) options.push([3, ticket]);
-  if (cursors.length) {
-    const list = new Writer();
-    for (const cursor of cursors) {
-      list.varint(cursor.subscription).varint(cursor.partition === undefined ? 0 : cursor.partition + 1);
-      list.epoch(cursor.epoch).varint(cursor.offset);
-    }
-    options.push([17, list.done()]);
-  }
-  return head(1, options).u8(1).varint(pingIntervalS).options(options).done();
-}
+): Uint8Array => {
+  const options: Option[] = [[1, token], [6, name], [3, ticket], [17, cursors.length && pack(cursors)]];
+  return pack([1, ...body(0, [1, pingIntervalS], options)]);
+};
 
-export function encodeSubscribe(items: readonly SubscribeItem[]): Uint8Array {
-  const writer = head(2).varint(items.length);
-  for (const { subscription, filter, start, failOnGap, replayCredit, policy } of items) {
-    const options: Option[] = [];
-    if (replayCredit !== undefined) options.push([5, new Writer().varint(replayCredit).done()]);
-    if (policy !== undefined) options.push([7, Uint8Array.of(policy)]);
-    writer.varint(subscription).u8((failOnGap ? 1 : 0) | (options.length ? 128 : 0)).text(filter);
-    writer.u8(STARTS.indexOf(start.kind));
-    if (start.kind === "since") writer.epoch(start.epoch).varint(start.offset);
-    else if (start.kind === "last") writer.varint(start.count);
-    else if (start.kind === "since_each") {
-      writer.varint(start.positions.length);
-      for (const it of start.positions) writer.varint(it.partition).epoch(it.epoch).varint(it.offset);
-    }
-    writer.options(options);
-  }
-  return writer.done();
-}
-
-export function encodeUnsubscribe(subscriptions: readonly number[]): Uint8Array {
-  const writer = head(3).varint(subscriptions.length);
-  for (const subscription of subscriptions) writer.varint(subscription);
-  return writer.done();
-}
+/** An item of SUBSCRIBE. */
+export const subscribeItem = (
+  subscription: number,
+  filter: string,
+  start: readonly Part[],
+  { failOnGap, policy }: { failOnGap?: boolean; policy?: string },
+  credit?: number,
+): Part[] => {
+  const options: Option[] = [
+    [5, credit && pack([credit])],
+    [7, policy && pack([POLICIES.indexOf(policy)])],
+  ];
+  return [subscription, ...body(failOnGap ? 1 : 0, [filter, ...start], options)];
+};
 
 export interface PublishFields {
   topic: string;
   payload: Uint8Array;
-  retain: boolean;
-  contentType: Maybe<string>;
+  retain?: boolean;
+  contentType?: string;
   tags: readonly Tag[];
-  producer: Maybe<{ id: Uint8Array; sequence: number }>;
-  key: Maybe<Uint8Array>;
-  expectedEpoch: Maybe<string>;
+  expectedEpoch?: string;
 }
 
-export function encodePublish(request: number, fields: PublishFields): Uint8Array {
-  const { topic, payload, producer, key, expectedEpoch } = fields;
-  const options: Option[] = [];
-  textOption(options, 2, fields.contentType);
-  for (const [name, value] of fields.tags) {
-    options.push([4, new Writer().text(name).raw(encodeUtf8(value)).done()]);
-  }
-  if (producer) options.push([11, new Writer().varint(producer.sequence).raw(producer.id).done()]);
-  if (key) options.push([13, key]);
-  if (expectedEpoch !== undefined) options.push([15, new Writer(10).epoch(expectedEpoch).done()]);
-  const writer = head(4, options, fields.retain ? 1 : 0, payload.length + topic.length + 24);
-  return writer.varint(request).text(topic).options(options).raw(payload).done();
-}
+/** `producer`: id and sequence. */
+export const encodePublish = (
+  request: number,
+  fields: PublishFields,
+  producer?: Uint8Array,
+  sequence = 0,
+  key?: Uint8Array,
+): Uint8Array => {
+  const { topic, payload, contentType, tags, expectedEpoch } = fields;
+  const options: Option[] = [
+    [2, contentType],
+    ...tags.map(([name, value]): Option => [4, pack([name, encodeUtf8(value)])]),
+    [11, producer && pack([sequence, producer])],
+    [13, key],
+    [15, expectedEpoch === undefined ? undefined : pack([epochPart(expectedEpoch)])],
+  ];
+  return pack([4, ...body(fields.retain ? 1 : 0, [request, topic], options), payload]);
+};
 
-export function encodeHistory(
+export const encodeHistory = (
   request: number,
   topic: string,
-  reverse: boolean,
+  reverse: Maybe<boolean>,
   position: Maybe<Place>,
   recordsMax: number,
   bytesMax = 0,
-): Uint8Array {
-  const writer = head(5, [], (reverse ? 1 : 0) | (position ? 2 : 0)).varint(request).text(topic);
-  if (position) writer.epoch(position.epoch).varint(position.offset);
-  return writer.varint(recordsMax).varint(bytesMax).done();
-}
-
-export function encodeCredit(subscription: number, messages: number): Uint8Array {
-  return head(6).varint(subscription).varint(messages).done();
-}
-
-export function encodePing(token: string): Uint8Array {
-  return head(7).epoch(token).done();
-}
-
-export function encodePong(token: string): Uint8Array {
-  return head(8).epoch(token).done();
-}
-
-export function encodeRenew(request: number, token: string): Uint8Array {
-  return head(9).varint(request).text(token).done();
-}
-
-export function encodeTicket(request: number): Uint8Array {
-  return head(10).varint(request).done();
-}
+): Uint8Array => {
+  const place = position ? placed(position) : [];
+  return pack([5, (reverse ? 1 : 0) | (position ? 2 : 0), request, topic, ...place, recordsMax, bytesMax]);
+};

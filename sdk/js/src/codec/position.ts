@@ -1,20 +1,27 @@
 /** Positions: an epoch and an offset, shown as `<epoch>:<offset>`. */
 
+import { invalid } from "../errors.js";
+
 /** A place in a topic's log. */
 export interface Place {
   /** The log's epoch, as decimal text. */
-  epoch: string;
-  offset: number;
+  inEpoch: string;
+  upTo: number;
 }
 
 /** The text of a position. */
-export function show(place: Place): string {
-  return place.epoch + ":" + place.offset;
-}
+export const show = (place: Place): string => place.inEpoch + ":" + place.upTo;
 
-/** The place of a text, or nothing if the text is not a position. */
-export function parse(text: string): Place | undefined {
+/** The place of a text, or nothing if the text is no position. */
+export const parse = (text: string): Place | undefined => {
   const match = /^(0|[1-9][0-9]{0,19}):(0|[1-9][0-9]{0,15})$/.exec(text);
   const offset = match ? Number(match[2]) : NaN;
-  return Number.isSafeInteger(offset) ? { epoch: match![1]!, offset } : undefined;
-}
+  return Number.isSafeInteger(offset) ? { inEpoch: match![1]!, upTo: offset } : undefined;
+};
+
+/** The place of an application's text. */
+export const placeOf = (position: string): Place => {
+  const place = parse(position);
+  if (!place) throw invalid(`${position} is no position`);
+  return place;
+};

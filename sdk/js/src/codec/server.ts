@@ -1,366 +1,286 @@
-/** Decoding of the server's frames. Bytes that are no frame throw `FrameError`. */
+/** Decoding of the server's frames. Bytes that are no frame throw the error of their fault. */
 
 import { Message, type Tag } from "../message.js";
-import { FrameError, Reader, hexOf, malformed, textOf } from "./bytes.js";
-import type { Place } from "./position.js";
+import { Fault, block, end, epoch, fault, flagsOf, rest, take, text, textOf, u8, varint, varint32, wide, type Reader } from "./bytes.js";
+
+/** The types of the server's frames. */
+export const enum Type {
+  Ping = 0x07,
+  Pong = 0x08,
+  Welcome = 0x81,
+  Subscribed,
+  Unsubscribed,
+  Message,
+  NamedMessage,
+  CaughtUp,
+  Gap,
+  Skipped,
+  Published,
+  HistoryPage,
+  Error,
+  GoAway,
+  Renewed,
+  TicketIssued,
+  TokenExpires,
+}
+
+/** Options by their keys in the table of the protocol. */
+interface Options {
+  2?: string;
+  4?: Tag[];
+  6?: string;
+  8?: Uint8Array;
+  10?: number;
+  12?: number;
+  14?: number;
+}
 
 /** Where a subscription begins. */
-export interface Beginning {
-  partition: number | undefined;
-  epoch: string;
-  through: number;
-  replaying: boolean;
-  continued: boolean;
+export type Beginning = [flags: number, partition: number, epoch: string, through: number];
+
+/** The bits of a beginning's flags. */
+export const enum Begin {
+  Replaying = 2,
+  Continued = 4,
 }
 
-export interface Welcome {
-  type: "welcome";
-  /** The node's number of this connection, in hex. */
-  connection: string;
-  pingIntervalS: number;
-  timeMs: number;
-  frameBytesMax: number;
-  messageBytesMax: number;
-  subscriptionsMax: number;
-  node: string | undefined;
-  resumed: number | undefined;
-  ticketLifetimeS: number | undefined;
-}
+type Maybe<T> = T | undefined;
 
-export interface GapRange {
-  from: number;
-  to: number;
-  reason: string;
-}
-
-export interface ErrorFrame {
-  type: "error";
-  /** 0 the connection, 1 a request, 2 a subscription. */
-  reference: number;
-  id: number;
-  code: number;
-  temporary: boolean;
-  message: string;
-  restart: Place | undefined;
-  limit: number | undefined;
-}
-
-export interface HistoryPage {
-  type: "history_page";
-  request: number;
-  reverse: boolean;
-  more: boolean;
-  epoch: string;
-  head: number;
-  gap: GapRange | undefined;
-  messages: Message[];
-}
-
-export type ServerFrame =
-  | Welcome
-  | { type: "subscribed"; subscription: number; alias: number | undefined; beginnings: Beginning[] }
-  | { type: "unsubscribed"; subscription: number; code: number }
-  | { type: "message"; alias: number; message: Message }
-  | { type: "named_message"; subscription: number | undefined; message: Message }
-  | { type: "caught_up"; subscription: number; partition: number | undefined; through: number }
-  | ({ type: "gap"; subscription: number; partition: number | undefined; epoch: string } & GapRange)
-  | {
-      type: "skipped";
-      subscription: number;
-      partition: number | undefined;
-      epoch: string | undefined;
-      from: number;
-      through: number;
-      reason: string;
-    }
-  | { type: "published"; request: number; epoch: string; offset: number; duplicate: boolean }
+/** Type, flags, and the fields in their order; the absent ones are undefined. */
+export type Frame =
+  | [type: Type.Ping | Type.Pong, flags: number, token: string, options: Options]
+  | [
+      type: Type.Welcome,
+      flags: number,
+      version: number,
+      connection: string,
+      pingIntervalS: number,
+      timeMs: number,
+      frameBytesMax: number,
+      messageBytesMax: number,
+      subscriptionsMax: number,
+      options: Options,
+    ]
+  | [type: Type.Subscribed, flags: number, subscription: number, alias: Maybe<number>, beginnings: Beginning[]]
+  | [type: Type.Unsubscribed, flags: number, subscription: number, code: number, options: Options]
+  | [type: Type.Message, flags: number, alias: number, message: Message]
+  | [type: Type.NamedMessage, flags: number, subscription: Maybe<number>, message: Message]
+  | [type: Type.CaughtUp, flags: number, subscription: number, partition: Maybe<number>, through: number, options: Options]
+  | [
+      type: Type.Gap,
+      flags: number,
+      subscription: number,
+      partition: Maybe<number>,
+      epoch: string,
+      from: number,
+      to: number,
+      reason: number,
+      options: Options,
+    ]
+  | [
+      type: Type.Skipped,
+      flags: number,
+      subscription: number,
+      partition: Maybe<number>,
+      epoch: Maybe<string>,
+      from: number,
+      through: number,
+      reason: number,
+      options: Options,
+    ]
+  | [type: Type.Published, flags: number, request: number, epoch: string, offset: number, options: Options]
   | HistoryPage
   | ErrorFrame
-  | { type: "go_away"; code: number; returnAfterMs: number; urls: string[]; ticket: Uint8Array | undefined }
-  | { type: "ticket_issued"; request: number; expiresMs: number; ticket: Uint8Array }
-  | { type: "renewed"; request: number; expiresMs: number }
-  | { type: "token_expires"; expiresMs: number }
-  | { type: "ping"; token: string }
-  | { type: "pong"; token: string };
+  | GoAway
+  | [type: Type.Renewed, flags: number, request: number, expiresMs: number, options: Options]
+  | [type: Type.TicketIssued, flags: number, request: number, expiresMs: number, ticket: Uint8Array, options: Options]
+  | [type: Type.TokenExpires, flags: number, expiresMs: number, options: Options];
 
-const GAP_REASONS = ["evicted", "unknown_epoch", "beyond_head", "history_limit", "damaged"];
-const SKIP_REASONS = [undefined, "conflated", undefined, "dropped"];
-const NO_TAGS: readonly Tag[] = [];
+export type GoAway = [type: Type.GoAway, flags: number, code: number, returnAfterMs: number, options: Options, urls: string[]];
 
-/** Decodes one frame. */
-export function decodeFrame(bytes: Uint8Array): ServerFrame {
-  const reader = new Reader(bytes);
-  const type = reader.u8();
-  // A message's payload is the rest of the frame, so nothing can be left over.
-  if (type === 0x84) return message(reader);
-  if (type === 0x85) return namedMessage(reader);
-  const decode = DECODERS[type];
-  if (!decode) throw new FrameError("unsupported_frame", true);
-  const frame = decode(reader);
-  reader.end();
-  return frame;
-}
+export type HistoryPage = [
+  type: Type.HistoryPage,
+  flags: number,
+  request: number,
+  epoch: string,
+  head: number,
+  gapFrom: Maybe<number>,
+  gapTo: Maybe<number>,
+  gapReason: Maybe<number>,
+  options: Options,
+  messages: Message[],
+];
 
-/** Attributes of a message while its options are read. */
-interface Attributes {
-  contentType: string | undefined;
-  tags: readonly Tag[];
-  subscription: number | undefined;
-}
+/** `reference`: 0 the connection, 1 a request, 2 a subscription; `id`: its number. */
+export type ErrorFrame = [
+  type: Type.Error,
+  flags: number,
+  reference: number,
+  id: number,
+  code: number,
+  message: string,
+  restartEpoch: Maybe<string>,
+  restartOffset: Maybe<number>,
+  limit: Maybe<number>,
+  options: Options,
+];
 
-function attributesOf(reader: Reader, flags: number, isNamed = false): Attributes {
-  const attributes: Attributes = { contentType: undefined, tags: NO_TAGS, subscription: undefined };
-  if (flags & 128) {
-    const tags: Tag[] = [];
-    reader.options(
-      flags,
-      (key, value) => {
-        if (key === 2) attributes.contentType = textOf(value);
-        else if (key === 4) {
-          const tag = new Reader(value);
-          tags.push([tag.text(), textOf(tag.rest())]);
-        } else if (key === 10 && isNamed) attributes.subscription = only32(value);
-        else return false;
-        return true;
-      },
-      4,
-    );
-    attributes.tags = tags;
-  }
-  return attributes;
-}
+/** The names of a gap's reason; others may come. */
+export const gapCause = (reason: number): string => ["evicted", "unknown_epoch", "beyond_head", "history_limit", "damaged"][reason] ?? "other";
 
-/** The whole value is one varint of 32 bits. */
-function only32(value: Uint8Array): number {
-  const reader = new Reader(value);
-  const number = reader.varint32();
-  reader.end();
-  return number;
-}
+export const skipReason = (reason: number): string => [, "conflated", , "dropped"][reason] ?? "other";
 
-function prevOf(reader: Reader, offset: number): number {
-  const delta = reader.varint();
-  if (delta === 0 || delta > offset) throw malformed();
-  return offset - delta;
-}
-
-function message(reader: Reader): ServerFrame {
-  const flags = reader.flags(1);
-  const alias = reader.varint32();
-  const offset = reader.varint();
-  const prev = prevOf(reader, offset);
-  const { contentType, tags } = attributesOf(reader, flags);
-  const retained = (flags & 1) === 1;
-  return {
-    type: "message",
-    alias,
-    message: new Message(reader.rest(), "", "", offset, prev, retained, contentType, tags),
-  };
-}
-
-function namedMessage(reader: Reader): ServerFrame {
-  const flags = reader.flags(1);
-  const topic = reader.topic();
-  const partition = reader.varint32();
-  const epoch = reader.epoch();
-  const offset = reader.varint();
-  const prev = prevOf(reader, offset);
-  const { contentType, tags, subscription } = attributesOf(reader, flags, true);
-  const retained = (flags & 1) === 1;
-  const rest = reader.rest();
-  return {
-    type: "named_message",
-    subscription,
-    message: new Message(rest, topic, epoch, offset, prev, retained, contentType, tags, partition),
-  };
-}
-
-function beginning(reader: Reader, flags: number, partition?: number): Beginning {
-  const epoch = reader.epoch();
-  const through = reader.varint();
-  const replaying = (flags & 2) !== 0;
-  return { partition, epoch, through, replaying, continued: (flags & 4) !== 0 };
-}
-
-function gapReason(reader: Reader): string {
-  const reason = reader.u8();
-  return GAP_REASONS[reason] ?? "other";
-}
-
-type Decoder = (reader: Reader) => ServerFrame;
-
-const DECODERS: Record<number, Decoder> = {
-  0x07: (reader) => ping(reader, "ping"),
-  0x08: (reader) => ping(reader, "pong"),
-  0x81: (reader) => {
-    const flags = reader.flags(0);
-    if (reader.u8() !== 1) throw new FrameError("unsupported_version", true);
-    const frame: Welcome = {
-      type: "welcome",
-      connection: hexOf(reader.take(8).slice().reverse()),
-      pingIntervalS: reader.varint32(),
-      timeMs: reader.bound(),
-      frameBytesMax: reader.bound(),
-      messageBytesMax: reader.bound(),
-      subscriptionsMax: reader.varint32(),
-      node: undefined,
-      resumed: undefined,
-      ticketLifetimeS: undefined,
-    };
-    reader.options(flags, (key, value) => {
-      if (key === 6) frame.node = textOf(value);
-      else if (key === 12) frame.resumed = only32(value);
-      else if (key === 14) frame.ticketLifetimeS = only32(value);
-      else return false;
-      return true;
-    });
-    return frame;
-  },
-  0x82: (reader) => {
-    const flags = reader.flags(7);
-    const isFilter = (flags & 1) === 1;
-    if (isFilter && flags & 6) throw new FrameError("unsupported_option", true);
-    const subscription = reader.varint32();
-    const beginnings: Beginning[] = [];
-    let alias: number | undefined;
-    if (!isFilter) {
-      alias = reader.varint32();
-      beginnings.push(beginning(reader, flags));
-    }
-    reader.options(flags);
-    if (isFilter) {
-      for (let left = reader.varint(); left > 0; left--) {
-        const flags = reader.flags(6);
-        beginnings.push(beginning(reader, flags, reader.varint32()));
-        reader.options(flags);
-      }
-    }
-    return { type: "subscribed", subscription, alias, beginnings };
-  },
-  0x83: (reader) => {
-    const flags = reader.flags(0);
-    const subscription = reader.varint32();
-    const code = reader.varint32();
-    reader.options(flags);
-    return { type: "unsubscribed", subscription, code };
-  },
-  0x86: (reader) => {
-    const flags = reader.flags(1);
-    const subscription = reader.varint32();
-    const partition = flags & 1 ? reader.varint32() : undefined;
-    const through = reader.varint();
-    reader.options(flags);
-    return { type: "caught_up", subscription, partition, through };
-  },
-  0x87: (reader) => {
-    const flags = reader.flags(1);
-    const subscription = reader.varint32();
-    const partition = flags & 1 ? reader.varint32() : undefined;
-    const epoch = reader.epoch();
-    const from = reader.varint();
-    const to = reader.varint();
-    const reason = gapReason(reader);
-    reader.options(flags);
-    return { type: "gap", subscription, partition, epoch, from, to, reason };
-  },
-  0x88: (reader) => {
-    const flags = reader.flags(1);
-    const subscription = reader.varint32();
-    const partition = flags & 1 ? reader.varint32() : undefined;
-    const epoch = flags & 1 ? reader.epoch() : undefined;
-    const from = reader.varint();
-    const through = reader.varint();
-    const number = reader.u8();
-    const reason = SKIP_REASONS[number] ?? "other";
-    reader.options(flags);
-    return { type: "skipped", subscription, partition, epoch, from, through, reason };
-  },
-  0x89: (reader) => {
-    const flags = reader.flags(1);
-    const request = reader.varint32();
-    const epoch = reader.epoch();
-    const offset = reader.varint();
-    reader.options(flags);
-    return { type: "published", request, epoch, offset, duplicate: (flags & 1) === 1 };
-  },
-  0x8a: (reader) => {
-    const flags = reader.flags(7);
-    const request = reader.varint32();
-    const epoch = reader.epoch();
-    const head = reader.varint();
-    const hasGap = (flags & 4) !== 0;
-    const gap = hasGap
-      ? { from: reader.varint(), to: reader.varint(), reason: gapReason(reader) }
-      : undefined;
-    reader.options(flags);
-    const messages: Message[] = [];
-    for (let left = reader.varint(); left > 0; left--) {
-      const flags = reader.flags(1);
-      const offset = reader.varint();
-      const prev = prevOf(reader, offset);
-      const time = reader.bound();
-      const { contentType, tags } = attributesOf(reader, flags);
-      const retained = (flags & 1) === 1;
-      const bytes = reader.block();
-      messages.push(
-        new Message(bytes, "", epoch, offset, prev, retained, contentType, tags, undefined, time),
-      );
-    }
-    const reverse = (flags & 1) === 1;
-    return { type: "history_page", request, reverse, more: (flags & 2) !== 0, epoch, head, gap, messages };
-  },
-  0x8b: (reader) => {
-    const flags = reader.flags(7);
-    const reference = reader.u8();
-    const id = reader.varint32();
-    if (reference > 2 || (reference === 0 && id !== 0)) throw malformed();
-    const code = reader.varint32();
-    const message = reader.text();
-    const restart = flags & 2 ? { epoch: reader.epoch(), offset: reader.varint() } : undefined;
-    const limit = flags & 4 ? reader.bound() : undefined;
-    reader.options(flags);
-    return { type: "error", reference, id, code, temporary: (flags & 1) === 1, message, restart, limit };
-  },
-  0x8c: (reader) => {
-    const flags = reader.flags(0);
-    const code = reader.varint32();
-    const returnAfterMs = reader.bound();
-    let ticket: Uint8Array | undefined;
-    reader.options(flags, (key, value) => {
-      if (key !== 8) return false;
-      ticket = value.slice();
-      return true;
-    });
-    const urls: string[] = [];
-    for (let left = reader.varint(); left > 0; left--) urls.push(reader.text());
-    return { type: "go_away", code, returnAfterMs, urls, ticket };
-  },
-  0x8d: (reader) => {
-    const flags = reader.flags(0);
-    const request = reader.varint32();
-    const expiresMs = reader.bound();
-    reader.options(flags);
-    return { type: "renewed", request, expiresMs };
-  },
-  0x8e: (reader) => {
-    const flags = reader.flags(0);
-    const request = reader.varint32();
-    const expiresMs = reader.bound();
-    const ticket = reader.block().slice();
-    reader.options(flags);
-    return { type: "ticket_issued", request, expiresMs, ticket };
-  },
-  0x8f: (reader) => {
-    const flags = reader.flags(0);
-    const expiresMs = reader.bound();
-    reader.options(flags);
-    return { type: "token_expires", expiresMs };
-  },
+/**
+ * The layout of each type: the flags that it defines, then a letter of `FIELDS` for each field. A
+ * field behind a number is there if the flags have one of its bits.
+ */
+const LAYOUTS: Record<number, string> = {
+  [Type.Ping]: "0eo",
+  [Type.Pong]: "0eo",
+  [Type.Welcome]: "0Vcuwwwuo",
+  [Type.Subscribed]: "7us",
+  [Type.Unsubscribed]: "0uuo",
+  [Type.NamedMessage]: "1n",
+  [Type.CaughtUp]: "1u1uvo",
+  [Type.Gap]: "1u1uevvbo",
+  [Type.Skipped]: "1u1u1evvbo",
+  [Type.Published]: "1uevo",
+  [Type.HistoryPage]: "7uev4v4v4bor",
+  [Type.Error]: "7buut2e2v4wo",
+  [Type.GoAway]: "0uwol",
+  [Type.Renewed]: "0uwo",
+  [Type.TicketIssued]: "0uwko",
+  [Type.TokenExpires]: "0wo",
 };
 
-function ping(reader: Reader, type: "ping" | "pong"): ServerFrame {
-  const flags = reader.flags(0);
-  const token = reader.epoch();
-  reader.options(flags);
-  return { type, token };
-}
+/** The options that a type may have. */
+const KNOWN: Record<number, number[]> = {
+  [Type.Welcome]: [6, 12, 14],
+  [Type.Message]: [2, 4],
+  [Type.NamedMessage]: [2, 4, 10],
+  [Type.GoAway]: [8],
+};
+
+/** Decodes one frame. */
+export const decode = (bytes: Uint8Array): Frame => {
+  const reader = { source: bytes, at: 0 };
+  const type = u8(reader);
+  // The commonest first. Its payload is the rest, so that nothing can be left over.
+  if (type === Type.Message) {
+    const flags = flagsOf(reader, 1);
+    return [type, flags, varint32(reader), message(reader, flags, "", "")];
+  }
+  const layout = LAYOUTS[type] ?? fault(Fault.Type);
+  const flags = flagsOf(reader, Number(layout[0]));
+  const frame: any[] = [type, flags];
+  let bits = 255;
+  for (const letter of layout.slice(1)) {
+    const field = FIELDS[letter];
+    if (!field) bits = Number(letter);
+    else {
+      frame.push(flags & bits || bits > 7 ? field(reader, flags, frame) : undefined);
+      bits = 255;
+    }
+  }
+  end(reader);
+  if (type === Type.Error && (frame[2] > 2 || (!frame[2] && frame[3]))) fault();
+  return frame as Frame;
+};
+
+const list = <T>(reader: Reader, read: () => T): T[] => {
+  const all: T[] = [];
+  for (let left = varint(reader); left > 0; left--) all.push(read());
+  return all;
+};
+
+const NONE: Options = {};
+const NO_TAGS: readonly Tag[] = [];
+
+/** The options, if bit 7 of the flags announces them. Of those not known here, odd ones are refused. */
+const options = (reader: Reader, flags: number, known: readonly number[]): Options => {
+  if (flags < 128) return NONE;
+  const found: Record<number, any> = {};
+  for (let left = varint(reader); left > 0; left--) {
+    const key = varint(reader);
+    const value = block(reader);
+    if (!known.includes(key)) {
+      if (key & 1) fault(Fault.Option);
+    } else if (key === 4) {
+      const tag = { source: value, at: 0 };
+      (found[4] ??= []).push([text(tag), textOf(rest(tag))]);
+    } else if (key in found) fault();
+    else found[key] = key === 8 ? value : key < 8 ? textOf(value) : only32(value);
+  }
+  return found;
+};
+
+/** The whole value is one varint of 32 bits. */
+const only32 = (bytes: Uint8Array): number => {
+  const reader = { source: bytes, at: 0 };
+  const value = varint32(reader);
+  end(reader);
+  return value;
+};
+
+/** The part that MESSAGE, NAMED_MESSAGE and a record of history have in common. */
+const message = (
+  reader: Reader,
+  flags: number,
+  topic: string,
+  epoch: string,
+  partition?: number,
+  isRecord?: boolean,
+  frame?: any[],
+): Message => {
+  const offset = varint(reader);
+  const delta = varint(reader);
+  if (!delta || delta > offset) fault();
+  const time = isRecord ? wide(reader) : undefined;
+  const found = options(reader, flags, KNOWN[frame ? Type.NamedMessage : Type.Message]!);
+  frame?.push(found[10]);
+  const bytes = isRecord ? block(reader) : rest(reader);
+  return new Message(bytes, topic, epoch, offset, offset - delta, !!(flags & 1), found[2], found[4] ?? NO_TAGS, partition, time);
+};
+
+const named = (reader: Reader, flags: number, frame: any[]): Message => {
+  const bytes = block(reader);
+  if (!bytes.length) fault(Fault.Topic);
+  if (bytes.length > 255) fault(Fault.TopicLength);
+  const topic = textOf(bytes);
+  const partition = varint32(reader);
+  return message(reader, flags, topic, epoch(reader), partition, false, frame);
+};
+
+/** Behind SUBSCRIBED's subscription: the alias, which a filter has not, and the beginnings. */
+const subscribed = (reader: Reader, flags: number, frame: any[]): Beginning[] => {
+  const isFilter = flags & 1;
+  if (isFilter && flags & 6) fault(Fault.Option);
+  const alias = isFilter ? undefined : varint32(reader);
+  frame.push(alias);
+  const beginning = (flags: number, partition: number): Beginning => {
+    const it: Beginning = [flags, partition, epoch(reader), varint(reader)];
+    options(reader, flags, []);
+    return it;
+  };
+  if (!isFilter) return [beginning(flags, 0)];
+  options(reader, flags, []);
+  return list(reader, () => beginning(flagsOf(reader, 6), varint32(reader)));
+};
+
+const FIELDS: Record<string, (reader: Reader, flags: number, frame: any[]) => unknown> = {
+  b: u8,
+  u: varint32,
+  v: varint,
+  w: wide,
+  e: epoch,
+  t: text,
+  k: block,
+  o: (reader, flags, frame) => options(reader, flags, KNOWN[frame[0]] ?? []),
+  V: (reader) => u8(reader) === 1 || fault(Fault.Version),
+  c: (reader) => take(reader, 8).reduceRight((hex, byte) => hex + (byte + 256).toString(16).slice(1), ""),
+  l: (reader) => list(reader, () => text(reader)),
+  n: named,
+  s: subscribed,
+  r: (reader, _, frame) =>
+    list(reader, () => message(reader, flagsOf(reader, 1), "", frame[3], undefined, true)),
+};

@@ -1,146 +1,107 @@
 /**
- * The proof of no loss for one plain topic (`spec/protocol.md`, section 6).
+ * The proof of no loss (`spec/protocol.md`, section 6).
  *
- * The cursor is the place up to which everything is settled. A message continues it without a hole
- * if and only if its `prev` is at or below the cursor; the distance of offsets means nothing.
+ * For a plain topic the cursor is the place up to which everything is settled. A message continues
+ * it without a hole if and only if its `prev` is at or below the cursor; the distance of offsets
+ * means nothing. A filter has a cursor for each partition (section 6.1).
  */
 
 import type { Place } from "../codec/position.js";
 
-/** A hole that was never announced. */
-export interface Hole {
-  from: Place;
-  to: Place;
-}
+/** A hole that was never announced: after the first place, up to the second. */
+export type Hole = [from: Place, to: Place];
 
-export class Proof {
-  private at: Place | undefined;
+/** The proof of a plain topic. */
+export interface Proof {
+  /** Everything up to here is settled. */
+  settled?: Place;
   /** The position before a gap that the server has not announced yet. */
-  private due: Place | undefined;
+  due?: Place;
   /** The newest message handed on: whatever the server sends, none comes twice on one epoch. */
-  private handed: Place | undefined;
-
-  constructor(start?: Place) {
-    this.at = start;
-  }
-
-  /** The position to resume from: while a gap is due, the one before it. */
-  get cursor(): Place | undefined {
-    return this.due ?? this.at;
-  }
-
-  get isGapDue(): boolean {
-    return this.due !== undefined;
-  }
-
-  /** The epoch of the messages to come. */
-  get epoch(): string {
-    return this.at?.epoch ?? "0";
-  }
-
-  connectionLost(): void {
-    this.at = this.cursor;
-    this.due = undefined;
-  }
-
-  /** SUBSCRIBED. After a resume that is not continued the cursor moves only with the gap. */
-  subscribed(through: Place, continued: boolean): void {
-    this.due = undefined;
-    const at = this.at;
-    if (!at) this.at = through;
-    else if (continued && through.offset <= at.offset) this.at = { epoch: through.epoch, offset: at.offset };
-    else {
-      this.due = at;
-      if (at.epoch !== through.epoch) this.at = through;
-    }
-  }
-
-  /** MESSAGE: false if it was settled before, true if it is next, or the hole before it. */
-  message(prev: number, offset: number): boolean | Hole {
-    const at = this.at;
-    if (!at) {
-      // Without an answer to the subscribe there is no proof; it begins here.
-      this.handed = this.at = { epoch: "0", offset };
-      return true;
-    }
-    const handed = this.handed;
-    if (offset <= at.offset || (handed && handed.epoch === at.epoch && offset <= handed.offset)) return false;
-    const due = this.due;
-    this.due = undefined;
-    let hole: Hole | undefined;
-    if (due && due.epoch !== at.epoch) hole = { from: due, to: { epoch: at.epoch, offset: Math.max(prev, at.offset) } };
-    else if (prev > at.offset) hole = { from: at, to: { epoch: at.epoch, offset: prev } };
-    this.handed = this.at = { epoch: at.epoch, offset };
-    return hole ?? true;
-  }
-
-  /** GAP: the cursor moves to its end, even down. Returns where it begins. */
-  gap(to: Place): Place | undefined {
-    const from = this.cursor;
-    this.due = undefined;
-    this.at = to;
-    return from;
-  }
-
-  /** SKIPPED: returns the hole before it. */
-  skipped(from: number, through: number): Hole | undefined {
-    const at = this.at;
-    if (!at) return undefined;
-    this.settle(through);
-    return from > at.offset ? { from: at, to: { epoch: at.epoch, offset: from } } : undefined;
-  }
-
-  /** CAUGHT_UP: returns the hole in place of a gap that never came. */
-  caughtUp(through: number): Hole | undefined {
-    if (!this.at) return undefined;
-    this.settle(through);
-    const due = this.due;
-    this.due = undefined;
-    return due && { from: due, to: this.at };
-  }
-
-  private settle(through: number): void {
-    const { epoch, offset } = this.at!;
-    if (through > offset) this.at = { epoch, offset: through };
-  }
+  handed?: Place;
 }
 
-/** The cursors of a filter, by partition (section 6.1). */
-export class Cursors {
-  readonly places = new Map<number, Place>();
+/** The position to resume from: while a gap is due, the one before it. */
+export const cursorOf = (proof: Proof): Place | undefined => proof.due ?? proof.settled;
 
-  subscribed(partition: number, through: Place, continued: boolean): void {
-    const at = this.places.get(partition);
-    if (!at) this.places.set(partition, through);
-    else if (continued) this.places.set(partition, { epoch: through.epoch, offset: at.offset });
-  }
+/** Makes the cursor settled: P9. */
+export const rewind = (proof: Proof): void => {
+  proof.settled = cursorOf(proof);
+  proof.due = undefined;
+};
 
-  /** NAMED_MESSAGE: false if settled before, true if new, or the hole before a new epoch. */
-  message(partition: number, to: Place, prev: number): boolean | Hole {
-    const at = this.places.get(partition);
-    if (at && at.epoch === to.epoch && to.offset <= at.offset) return false;
-    this.places.set(partition, to);
-    if (!at || at.epoch === to.epoch) return true;
-    return { from: at, to: { epoch: to.epoch, offset: prev } };
+/** SUBSCRIBED. After a resume that is not continued the cursor moves only with the gap: P7, P8. */
+export const begin = (proof: Proof, through: Place, continued: boolean): void => {
+  const at = proof.settled;
+  proof.due = undefined;
+  if (at && continued && through.upTo <= at.upTo) proof.settled = { inEpoch: through.inEpoch, upTo: at.upTo };
+  else {
+    proof.due = at;
+    if (at?.inEpoch !== through.inEpoch) proof.settled = through;
   }
+};
 
-  gap(partition: number, to: Place): Place | undefined {
-    const from = this.places.get(partition);
-    this.places.set(partition, to);
-    return from;
-  }
+/** MESSAGE: false if it was settled before, true if it is next, or the hole before it. */
+export const advance = (proof: Proof, prev: number, offset: number): boolean | Hole => {
+  const { settled: at, handed, due } = proof;
+  // Without an answer to the subscribe there is no proof; it begins here.
+  const epoch = at ? at.inEpoch : "0";
+  if (at && (offset <= at.upTo || (handed && handed.inEpoch === epoch && offset <= handed.upTo))) return false;
+  proof.due = undefined;
+  proof.handed = proof.settled = { inEpoch: epoch, upTo: offset };
+  if (!at) return true;
+  if (due && due.inEpoch !== epoch) return [due, { inEpoch: epoch, upTo: Math.max(prev, at.upTo) }];
+  return prev <= at.upTo || [at, { inEpoch: epoch, upTo: prev }];
+};
 
-  skipped(partition: number, through: Place): void {
-    const at = this.places.get(partition);
-    if (!at || at.epoch !== through.epoch || at.offset < through.offset) this.places.set(partition, through);
-  }
+/** GAP: the cursor moves to its end, even down. Returns where it begins. */
+export const announced = (proof: Proof, end: Place): Place | undefined => {
+  const from = cursorOf(proof);
+  proof.due = undefined;
+  proof.settled = end;
+  return from;
+};
 
-  /** CAUGHT_UP: the cursor, or nothing for an unknown partition. */
-  caughtUp(partition: number, through: number): Place | undefined {
-    const at = this.places.get(partition);
-    if (!at) return undefined;
-    const place = { epoch: at.epoch, offset: Math.max(at.offset, through) };
-    this.places.set(partition, place);
-    return place;
-  }
-}
+/** SKIPPED: returns the hole before it. */
+export const leftOut = (proof: Proof, from: number, through: number): Hole | undefined => {
+  const at = proof.settled!;
+  settleThrough(proof, through);
+  return from > at.upTo ? [at, { inEpoch: at.inEpoch, upTo: from }] : undefined;
+};
+
+/** CAUGHT_UP: returns the hole in place of a gap that never came. */
+export const caughtUp = (proof: Proof, through: number): Hole | undefined => {
+  const { due } = proof;
+  settleThrough(proof, through);
+  proof.due = undefined;
+  return due && [due, proof.settled!];
+};
+
+const settleThrough = (proof: Proof, offset: number): void => {
+  const { inEpoch: epoch, upTo: before } = proof.settled!;
+  if (offset > before) proof.settled = { inEpoch: epoch, upTo: offset };
+};
+
+/** A filter's cursors, by partition. */
+export type Cursors = Map<number, Place>;
+
+/** A partition of SUBSCRIBED. */
+export const beginPartition = (cursors: Cursors, partition: number, through: Place, continued: boolean): void => {
+  const at = cursors.get(partition);
+  if (!at) cursors.set(partition, through);
+  else if (continued) cursors.set(partition, { inEpoch: through.inEpoch, upTo: at.upTo });
+};
+
+/** NAMED_MESSAGE: false if settled before, true if new, or the hole before a new epoch: P10. */
+export const advancePartition = (cursors: Cursors, partition: number, epoch: string, offset: number, prev: number): boolean | Hole => {
+  const at = cursors.get(partition);
+  if (at?.inEpoch === epoch && offset <= at.upTo) return false;
+  cursors.set(partition, { inEpoch: epoch, upTo: offset });
+  return !at || at.inEpoch === epoch || [at, { inEpoch: epoch, upTo: prev }];
+};
+
+/** SKIPPED of a partition. */
+export const leftOutOfPartition = (cursors: Cursors, partition: number, through: Place): void => {
+  const at = cursors.get(partition);
+  if (at?.inEpoch !== through.inEpoch || at.upTo < through.upTo) cursors.set(partition, through);
+};

@@ -1,257 +1,217 @@
 /** One subscription of the core: what it asks for, its proof, its report and its buffer. */
 
-import type { SubscribeItem, WireStart } from "../codec/client.js";
-import { show, type Place } from "../codec/position.js";
+import { placed, subscribeItem } from "../codec/client.js";
+import type { Part } from "../codec/bytes.js";
+import { parse, placeOf, show, type Place } from "../codec/position.js";
 import { isWild } from "../codec/topics.js";
 import type { CroreError } from "../errors.js";
-import type { Gap, Item, Report, Skipped } from "../items.js";
-import { Cursors, Proof } from "./proof.js";
+import type { Item, Report, Skipped } from "../items.js";
+import type { Start, SubscribeOptions } from "../options.js";
+import { cursorOf, rewind, type Cursors, type Proof } from "./proof.js";
 
-const GAPS_MAX = 16;
-const SETTLING_MAX = 256;
-
-export interface SubscribeOptions {
-  start: WireStart;
-  failOnGap: boolean;
-  policy: number | undefined;
-  /** Drop the oldest items of a full buffer, in place of pausing. */
-  skips: boolean;
+/** Numbers of the rules; they are inlined. */
+const enum Limit {
+  GapsMax = 16,
+  SettlingMax = 256,
 }
 
-export class CoreSubscription {
+export interface CoreSubscription extends Proof {
   /** Its number on the wire; 0 without one. */
-  number = 0;
+  number: number;
+  readonly pattern: string;
   readonly isFilter: boolean;
-  readonly proof: Proof;
-  readonly cursors = new Cursors();
+  readonly wanted: SubscribeOptions;
+  start?: Start;
+  /** There are items for the reader, or it has ended. */
+  readonly wake: () => void;
+  readonly itemsMax: number;
+  readonly bytesMax: number;
+  readonly cursors: Cursors;
   /** The present connection has granted it. */
-  isGranted = false;
+  isGranted?: boolean;
   /** It was granted once, so that a filter's new grant may mean a gap. */
-  wasGranted = false;
-  alias: number | undefined;
-  refusals = 0;
-  retryAt: number | undefined;
+  wasGranted?: boolean;
+  alias?: number;
+  /** S6 */
+  refusals: number;
+  retryAt: number;
   /** The caught-up item follows the gap that is due. */
-  caughtUpDue = false;
-  /** Unsubscribed until the reader has taken half of the buffer. */
-  isPaused = false;
+  caughtUpDue?: boolean;
+  /** Not subscribed until the reader has taken half of the buffer, or until its begin. */
+  isPaused: boolean;
   /** The next SUBSCRIBE asks for a replay by credit. */
-  usesCredit = false;
+  usesCredit?: boolean;
   /** Partitions that replay; 0 for a topic. */
-  readonly replaying = new Set<number>();
+  readonly replaying: Set<number>;
   /** Items of the replay that the reader has taken since the last CREDIT. */
-  private replayed = 0;
+  replayed: number;
   /** Buffered items that are older than the replay. */
-  private older = 0;
+  older: number;
   /** Set at its end: the server's error, or nothing if the application has ended it. */
-  end: { error: CroreError | undefined } | undefined;
+  end?: { error: CroreError | undefined };
 
-  private readonly items: Item[] = [];
-  private head = 0;
-  private readonly skips = new Map<number, Skipped>();
-  /** Buffered items that count. */
-  count = 0;
-  bytes = 0;
-  /** Whether the shell knows that there are items. */
-  isAnnounced = false;
+  heldItems: Item[];
+  readonly skipped: Map<number, Skipped>;
+  /** Buffered items that count, and the bytes of their payloads. */
+  count: number;
+  heldBytes: number;
 
-  private gaps = 0;
-  private readonly newest: Gap[] = [];
-  private skipsCount = 0;
-  private messages = 0;
-  /** The offset, by partition, of the last item that left the buffer. */
-  private readonly left = new Map<number, Place>();
-
-  constructor(
-    readonly filter: string,
-    readonly options: SubscribeOptions,
-    readonly itemsMax: number,
-    readonly bytesMax: number,
-  ) {
-    this.isFilter = isWild(filter);
-    const start = options.start;
-    this.proof = new Proof(start.kind === "since" ? { epoch: start.epoch, offset: start.offset } : undefined);
-    if (start.kind === "since_each") {
-      for (const it of start.positions) this.cursors.places.set(it.partition, { epoch: it.epoch, offset: it.offset });
-    }
-  }
-
-  connectionLost(): void {
-    this.alias = undefined;
-    this.isGranted = this.caughtUpDue = false;
-    this.retryAt = undefined;
-    this.replaying.clear();
-    this.proof.connectionLost();
-  }
-
-  /** The item of SUBSCRIBE: from the cursor, if there is one. */
-  item(): SubscribeItem {
-    const cursor = this.proof.cursor;
-    const positions = Array.from(this.cursors.places, ([partition, place]) => ({ partition, ...place }));
-    let start = this.options.start;
-    if (cursor) start = { kind: "since", ...cursor };
-    else if (positions.length) start = { kind: "since_each", positions };
-    else if (this.wasGranted) start = { kind: "live" };
-    const { failOnGap, policy } = this.options;
-    const replayCredit = this.usesCredit ? Math.max(1, this.itemsMax - this.count) : undefined;
-    return { subscription: this.number, filter: this.filter, start, failOnGap, policy, replayCredit };
-  }
-
-  /** SUBSCRIBE goes out: what is in the buffer is not of the replay. */
-  asked(): void {
-    this.replayed = 0;
-    this.older = this.count;
-  }
-
-  /** B3: what of the replay was taken and not granted again, in halves of the buffer. */
-  takeCredit(): number {
-    const half = Math.ceil(this.itemsMax / 2);
-    const credit = this.replayed - (this.replayed % half);
-    this.replayed -= credit;
-    return credit;
-  }
-
-  get isFull(): boolean {
-    // A replay by credit fills the buffer on purpose; a server that sends more is stopped.
-    const factor = this.usesCredit ? 2 : 1;
-    return this.count >= this.itemsMax * factor || this.bytes >= this.bytesMax * factor;
-  }
-
-  get isHalfEmpty(): boolean {
-    return this.count * 2 <= this.itemsMax && this.bytes * 2 <= this.bytesMax;
-  }
-
-  push(item: Item): void {
-    if (item.kind === "gap") {
-      this.gaps++;
-      this.newest.push(item);
-      if (this.newest.length > GAPS_MAX) this.newest.shift();
-    } else if (item.kind === "skipped") this.skipsCount++;
-    else if (item.kind === "message") this.messages++;
-    else {
-      // They do not count, so of too many the older one of the same partition goes.
-      if (this.items.length - this.head - this.count > SETTLING_MAX) {
-        const at = this.items.findIndex((it) => it?.kind === "caught_up" && it.partition === item.partition);
-        if (at >= 0) this.items.splice(at, 1);
-      }
-    }
-    this.items.push(item);
-    this.weigh(item, 1);
-    if (this.options.skips) {
-      while ((this.count > this.itemsMax || this.bytes > this.bytesMax) && this.dropOldest());
-    }
-  }
-
-  private weigh(item: Item, sign: 1 | -1): void {
-    if (item.kind !== "caught_up") this.count += sign;
-    if (item.kind === "message") this.bytes += sign * item.bytes.length;
-  }
-
-  /** Drops the oldest message but the newest one, and counts it in a skipped item. */
-  private dropOldest(): boolean {
-    if (this.items.length - this.head < 2) return false;
-    const item = this.shift();
-    if (!item) return false;
-    const place = placeOf(item);
-    const partition = item.kind === "message" || item.kind === "gap" ? item.partition ?? 0 : 0;
-    const from = this.left.get(partition);
-    this.leave(item);
-    if (item.kind !== "message" || !place) return true;
-    this.messages--;
-    const skip = this.skips.get(partition);
-    if (skip) skip.through = place.offset;
-    else {
-      this.skipsCount++;
-      const begin = from && from.epoch === place.epoch ? from.offset : item.prev;
-      this.skips.set(partition, {
-        kind: "skipped",
-        from: begin,
-        through: place.offset,
-        reason: "overflow",
-        partition: item.partition,
-      });
-    }
-    return true;
-  }
-
-  private shift(): Item | undefined {
-    const item = this.items[this.head];
-    if (!item) return undefined;
-    this.items[this.head++] = undefined as unknown as Item;
-    if (this.head === this.items.length) this.items.length = this.head = 0;
-    else if (this.head > 1024) {
-      this.items.splice(0, this.head);
-      this.head = 0;
-    }
-    this.weigh(item, -1);
-    return item;
-  }
-
-  /** Takes the oldest item out of the buffer. */
-  take(): Item | undefined {
-    for (const [partition, skip] of this.skips) {
-      this.skips.delete(partition);
-      return skip;
-    }
-    const item = this.shift();
-    if (item) this.leave(item);
-    return item;
-  }
-
-  private leave(item: Item): void {
-    if (item.kind !== "caught_up") {
-      if (this.older > 0) this.older--;
-      else this.replayed++;
-    }
-    const place = placeOf(item);
-    if (place) this.left.set(item.partition ?? 0, place);
-    else if (item.kind === "skipped" && item.reason !== "overflow") {
-      const at = this.left.get(item.partition ?? 0);
-      if (at && item.through > at.offset) this.left.set(item.partition ?? 0, { epoch: at.epoch, offset: item.through });
-    }
-  }
-
-  get isEmpty(): boolean {
-    return this.skips.size === 0 && this.head === this.items.length;
-  }
-
-  clear(): void {
-    this.items.length = this.head = this.count = this.bytes = 0;
-    this.skips.clear();
-  }
-
-  /** Where the first items begin: what leaves the buffer later is behind it. */
-  begin(partition: number, place: Place): void {
-    if (!this.left.has(partition)) this.left.set(partition, place);
-  }
-
-  /** The positions that the reader has processed, by partition; 0 for a topic. */
-  get processed(): ReadonlyMap<number, Place> {
-    return this.left;
-  }
-
-  report(): Report {
-    const positions: Record<number, string> = {};
-    for (const [partition, place] of this.cursors.places) positions[partition] = show(place);
-    const cursor = this.proof.cursor;
-    return {
-      complete: this.gaps === 0 && this.skipsCount === 0,
-      basis: this.isFilter ? "announced" : "proved",
-      gaps: this.gaps,
-      newest: this.newest.slice(),
-      skips: this.skipsCount,
-      messages: this.messages,
-      position: cursor && show(cursor),
-      positions,
-    };
-  }
+  /** The part of its report that is counted. */
+  readonly told: Pick<Report, "basis" | "gaps" | "newest" | "skips" | "messages">;
+  /** The place, by partition, of the last item that left the buffer: what the reader has processed. */
+  readonly processed: Map<number, Place>;
 }
 
-/** The position that is settled once an item has been processed. */
-function placeOf(item: Item): Place | undefined {
-  if (item.kind === "message") return { epoch: item.epoch, offset: item.offset };
-  const text = item.kind === "gap" ? item.to : item.kind === "caught_up" ? item.position : undefined;
-  if (!text) return undefined;
-  const colon = text.indexOf(":");
-  return { epoch: text.slice(0, colon), offset: Number(text.slice(colon + 1)) };
-}
+export const newSubscription = (
+  filter: string,
+  wanted: SubscribeOptions,
+  wake: () => void,
+  itemsMax: number,
+  bytesMax: number,
+): CoreSubscription => {
+  const isFilter = isWild(filter);
+  return {
+    pattern: filter,
+    wanted,
+    wake,
+    itemsMax,
+    bytesMax,
+    isFilter,
+    told: { basis: isFilter ? "announced" : "proved", gaps: 0, newest: [], skips: 0, messages: 0 },
+    isPaused: true,
+    cursors: new Map(),
+    replaying: new Set(),
+    skipped: new Map(),
+    processed: new Map(),
+    heldItems: [],
+    retryAt: Infinity,
+    number: 0,
+    refusals: 0,
+    replayed: 0,
+    older: 0,
+    count: 0,
+    heldBytes: 0,
+  };
+};
+
+/** Begins: with a start of its own, or from a stored one. */
+export const startAt = (it: CoreSubscription, start: Start): void => {
+  it.start = start;
+  if (typeof start === "string") return;
+  if ("since" in start) it.settled = placeOf(start.since);
+  if (!("sinceEach" in start)) return;
+  for (const [partition, position] of Object.entries(start.sinceEach)) it.cursors.set(Number(partition), placeOf(position));
+};
+
+/** The connection, or its part in it, has ended. */
+export const detach = (it: CoreSubscription): void => {
+  it.alias = undefined;
+  it.isGranted = it.caughtUpDue = false;
+  it.retryAt = Infinity;
+  it.replaying.clear();
+  rewind(it);
+};
+
+/** The item of SUBSCRIBE: from the cursor, if there is one. What is in the buffer is not of its replay. */
+export const askItem = (it: CoreSubscription): Part[] => {
+  it.replayed = 0;
+  it.older = it.count;
+  const { start, wanted, cursors } = it;
+  const cursor = cursorOf(it);
+  const credit = it.usesCredit ? Math.max(1, it.itemsMax - it.count) : undefined;
+  let from: Part[] = [0];
+  if (cursor) from = [1, ...placed(cursor)];
+  else if (cursors.size) from = [4, cursors.size, ...[...cursors].flatMap(([partition, place]) => [partition, ...placed(place)])];
+  else if (it.wasGranted) from = [0];
+  else if (start === "snapshot") from = [3];
+  else if (typeof start === "object" && "last" in start) from = [2, start.last];
+  return subscribeItem(it.number, it.pattern, from, wanted, credit);
+};
+
+/** Whether the buffer is filled to so many times its bounds. */
+export const isFilled = (it: CoreSubscription, times: number): boolean => it.count >= it.itemsMax * times || it.heldBytes >= it.bytesMax * times;
+
+export const pushItem = (it: CoreSubscription, item: Item): void => {
+  const { told } = it;
+  if (item.kind === "gap") {
+    told.gaps++;
+    told.newest = [...told.newest, item].slice(-Limit.GapsMax);
+  } else if (item.kind === "skipped") told.skips++;
+  else if (item.kind === "message") told.messages++;
+  else if (it.heldItems.length - it.count > Limit.SettlingMax) {
+    // They do not count, so of too many none is kept.
+    it.heldItems = it.heldItems.filter((older) => older.kind !== "caught_up");
+  }
+  it.heldItems.push(item);
+  weigh(it, item, 1);
+  // B4: the newest one stays.
+  while (skips(it) && it.heldItems.length > 1 && (it.count > it.itemsMax || it.heldBytes > it.bytesMax)) dropOldest(it);
+};
+
+/** Whether the oldest items of a full buffer go, in place of pausing. */
+export const skips = (it: CoreSubscription): boolean => it.wanted.overflow === "skip";
+
+const weigh = (it: CoreSubscription, item: Item, sign: 1 | -1): void => {
+  if (item.kind !== "caught_up") it.count += sign;
+  if (item.kind === "message") it.heldBytes += sign * item.bytes.length;
+};
+
+/** Drops the oldest item; a message is counted in a skipped item. */
+const dropOldest = (it: CoreSubscription): void => {
+  const item = it.heldItems[0]!;
+  const partition = item.partition ?? 0;
+  const from = it.processed.get(partition);
+  shiftItem(it);
+  if (item.kind !== "message") return;
+  const { epoch, offset, prev } = item;
+  it.told.messages--;
+  const skip = it.skipped.get(partition);
+  if (skip) skip.through = offset;
+  else {
+    it.told.skips++;
+    it.skipped.set(partition, {
+      kind: "skipped",
+      from: from?.inEpoch === epoch ? from.upTo : prev,
+      through: offset,
+      reason: "overflow",
+      partition: item.partition,
+    });
+  }
+};
+
+/** Takes the oldest item out of the buffer; it counts as processed when the next one is taken. */
+export const takeItem = (it: CoreSubscription): Item | undefined => {
+  for (const [partition, skip] of it.skipped) {
+    it.skipped.delete(partition);
+    return skip;
+  }
+  return shiftItem(it);
+};
+
+const shiftItem = (it: CoreSubscription): Item | undefined => {
+  const item = it.heldItems.shift();
+  if (!item) return undefined;
+  weigh(it, item, -1);
+  const partition = item.partition ?? 0;
+  const at = it.processed.get(partition);
+  if (item.kind !== "caught_up") {
+    if (it.older) it.older--;
+    else it.replayed++;
+  }
+  if (item.kind === "skipped") {
+    if (at && item.through > at.upTo) it.processed.set(partition, { inEpoch: at.inEpoch, upTo: item.through });
+  } else {
+    const text = item.kind === "gap" ? item.to : item.position;
+    const place = item.kind === "message" ? { inEpoch: item.epoch, upTo: item.offset } : text && parse(text);
+    if (place) it.processed.set(partition, place);
+  }
+  return item;
+};
+
+export const reportOf = (it: CoreSubscription): Report => {
+  const { told } = it;
+  const cursor = cursorOf(it);
+  const positions: Record<number, string> = {};
+  it.cursors.forEach((place, partition) => (positions[partition] = show(place)));
+  return { ...told, complete: !told.gaps && !told.skips, position: cursor && show(cursor), positions };
+};

@@ -4,367 +4,322 @@
  * Subscriptions outlive connections; aliases and grants do not.
  */
 
-import { encodeCredit, encodeSubscribe, encodeUnsubscribe, type SubscribeItem } from "../codec/client.js";
+import type { Part } from "../codec/bytes.js";
+import { Plain } from "../codec/client.js";
 import { show, type Place } from "../codec/position.js";
-import type { ServerFrame } from "../codec/server.js";
-import { hasLength, matches } from "../codec/topics.js";
-import { CroreError, invalid } from "../errors.js";
-import type { Gap, Item } from "../items.js";
+import { Begin, Type, gapCause, skipReason, type Frame } from "../codec/server.js";
+import { checkLength, matches } from "../codec/topics.js";
+import { CroreError } from "../errors.js";
+import type { Item } from "../items.js";
 import type { Message } from "../message.js";
-import type { Hole } from "./proof.js";
-import { CoreSubscription, type SubscribeOptions } from "./subscription.js";
-import type { Tickets } from "./tickets.js";
+import type { SubscribeOptions } from "../options.js";
+import { advance, advancePartition, announced, begin, beginPartition, caughtUp, cursorOf, leftOut, leftOutOfPartition, type Hole } from "./proof.js";
+import { Phase, checkOpen, doubled, mayAsk, note, send, unexpected, type Core } from "./state.js";
+import {
+  askItem,
+  detach,
+  isFilled,
+  newSubscription,
+  pushItem,
+  skips,
+  startAt,
+  takeItem,
+  type CoreSubscription,
+} from "./subscription.js";
+import { brings, ticketChanged } from "./tickets.js";
 
-const RETRY_MS = 1_000; // S6
-const RETRY_MS_MAX = 60_000;
-const SUBSCRIBE_BYTES = 12 * 1024; // C2
+/** Numbers of the rules; they are inlined. */
+const enum Limit {
+  RetryMs = 1_000, // S6
+  RetryMsMax = 60_000,
+  SubscribeBytes = 12 * 1024, // C2
+}
+
 /** Codes of `spec/codes.toml` that the rules name. */
-const UNSUPPORTED_START = 113;
-const ALREADY_SUBSCRIBED = 120;
-const POSITION_UNAVAILABLE = 400;
-
-interface Counters {
-  messages: number;
-  duplicates: number;
-  unexpected: number;
-  gaps: number;
-  skips: number;
+const enum Code {
+  UnsupportedStart = 113,
+  AlreadySubscribed = 120,
+  PositionUnavailable = 400,
 }
 
-interface Host {
-  /** Whether SUBSCRIBE may go out. */
-  canAsk: () => boolean;
-  send: (bytes: Uint8Array) => void;
-  items: (of: CoreSubscription) => void;
-  note: (now: number, level: "debug" | "warn", event: string, fields?: Record<string, unknown>) => void;
-}
+/** Refuses what cannot be subscribed: S3, S4. What it returns waits for `start`. */
+export const subscribe = (core: Core, filter: string, wanted: SubscribeOptions, wake: () => void): CoreSubscription => {
+  checkOpen(core);
+  checkLength(filter);
+  if (core.byFilter.has(filter)) throw new CroreError("AlreadySubscribed", `${filter} has a subscription`);
+  const { items = 1_024, bytes = 1024 * 1024 } = core.options.buffer ?? {};
+  const it = newSubscription(filter, wanted, wake, items, bytes);
+  startAt(it, wanted.start ?? "live");
+  core.byFilter.set(filter, it);
+  giveNumber(core, it);
+  return it;
+};
 
-export class Subscriptions {
-  readonly byNumber = new Map<number, CoreSubscription>();
-  readonly byFilter = new Map<string, CoreSubscription>();
-  private readonly byAlias = new Map<number, CoreSubscription>();
-  private lastNumber = 0;
+/** Begins a subscription. */
+export const start = (core: Core, it: CoreSubscription): void => {
+  if (it.end) return;
+  it.isPaused = false;
+  ask(core, [it]);
+  ticketChanged(core);
+};
 
-  constructor(
-    private readonly itemsMax: number,
-    private readonly bytesMax: number,
-    private readonly tickets: Tickets,
-    private readonly counters: Counters,
-    private readonly host: Host,
-  ) {}
+/** The end that the application asks for: S5. */
+export const unsubscribe = (core: Core, it: CoreSubscription): void => {
+  if (it.end) return;
+  if (core.phase >= Phase.Greeting && !it.isPaused) send(core, Plain.Unsubscribe, 1, it.number);
+  it.heldItems = [];
+  it.skipped.clear();
+  it.count = it.heldBytes = 0;
+  remove(core, it, undefined);
+};
 
-  /** Refuses what cannot be subscribed: S3, S4. */
-  check(filter: string): void {
-    if (!hasLength(filter)) throw invalid("a topic has 1 to 255 bytes");
-    if (this.byFilter.has(filter)) {
-      throw new CroreError("AlreadySubscribed", `there is a subscription to ${filter}`);
-    }
-  }
+/** Takes it out of all tables, and tells its reader why. */
+export const remove = (core: Core, it: CoreSubscription, error: CroreError | undefined): void => {
+  core.byFilter.delete(it.pattern);
+  core.byNumber.delete(it.number);
+  dropAlias(core, it);
+  it.end = { error };
+  it.isGranted = false;
+  it.wake();
+  ticketChanged(core);
+};
 
-  add(now: number, filter: string, options: SubscribeOptions): CoreSubscription {
-    const it = new CoreSubscription(filter, options, this.itemsMax, this.bytesMax);
-    this.byFilter.set(filter, it);
-    this.number(it);
-    if (this.host.canAsk()) this.ask([it]);
-    this.tickets.changed(now);
-    return it;
-  }
-
-  /** The end that the application asks for: S5. */
-  end(now: number, it: CoreSubscription, isConnected: boolean): void {
-    const { number, isPaused } = it;
-    this.remove(it, undefined);
-    it.clear();
-    if (isConnected && !isPaused) this.host.send(encodeUnsubscribe([number]));
-    this.tickets.changed(now);
-  }
-
-  endAll(error: CroreError | undefined): void {
-    for (const it of Array.from(this.byFilter.values())) this.remove(it, error);
-  }
-
-  connectionLost(): void {
-    this.byAlias.clear();
-    for (const it of this.byFilter.values()) it.connectionLost();
-  }
-
-  takeOne(now: number, it: CoreSubscription): Item | undefined {
-    const item = it.take();
-    this.taken(now, it);
-    return item;
-  }
-
-  take(now: number, it: CoreSubscription, max: number): Item[] {
-    const items: Item[] = [];
-    while (max > 0) {
-      const item = it.take();
-      if (!item) break;
-      items.push(item);
-      if (item.kind !== "caught_up") max--;
-    }
-    this.taken(now, it);
-    return items;
-  }
-
-  private taken(now: number, it: CoreSubscription): void {
-    if (it.isEmpty) it.isAnnounced = false;
-    if (!it.end) this.refill(now, it);
-  }
-
-  /** C9 */
-  unexpected(now: number, type: string): void {
-    this.counters.unexpected++;
-    this.host.note(now, "debug", "unexpected_frame", { type });
-  }
-
-  /** All that shall be held, in the order of their requests. */
-  active(): CoreSubscription[] {
-    return Array.from(this.byFilter.values()).filter((it) => !it.isPaused);
-  }
-
-  private number(it: CoreSubscription): void {
-    this.byNumber.delete(it.number);
-    it.number = ++this.lastNumber;
-    this.byNumber.set(it.number, it);
-  }
-
-  /** SUBSCRIBE, in as few frames as possible. */
-  ask(list: readonly CoreSubscription[]): void {
-    let items: SubscribeItem[] = [];
-    let bytes = 0;
-    for (const it of list) {
-      const size = it.filter.length * 3 + 32 + it.cursors.places.size * 24;
-      if (items.length && bytes + size > SUBSCRIBE_BYTES) {
-        this.host.send(encodeSubscribe(items));
-        items = [];
-        bytes = 0;
-      }
-      it.asked();
-      items.push(it.item());
-      bytes += size;
-    }
-    if (items.length) this.host.send(encodeSubscribe(items));
-  }
-
-  private remove(it: CoreSubscription, error: CroreError | undefined): void {
-    this.byFilter.delete(it.filter);
-    this.byNumber.delete(it.number);
-    if (it.alias !== undefined && this.byAlias.get(it.alias) === it) this.byAlias.delete(it.alias);
-    it.end = { error };
-    it.isGranted = false;
-    this.host.items(it);
-  }
-
-  private push(now: number, it: CoreSubscription, item: Item): void {
-    it.push(item);
-    if (!it.isAnnounced) {
-      it.isAnnounced = true;
-      this.host.items(it);
-    }
-    if (!it.options.skips && it.isGranted && it.isFull) this.pause(now, it);
-  }
-
-  /** B1 */
-  private pause(now: number, it: CoreSubscription): void {
-    this.host.note(now, "warn", "buffer_full", { topic: it.filter });
-    const number = it.number;
-    if (it.alias !== undefined && this.byAlias.get(it.alias) === it) this.byAlias.delete(it.alias);
-    it.connectionLost();
-    it.isPaused = it.usesCredit = true;
-    // What is on its way has the old number, or none.
-    this.number(it);
-    this.host.send(encodeUnsubscribe([number]));
-  }
-
-  /** B2, B3 */
-  private refill(now: number, it: CoreSubscription): void {
-    if (it.isPaused) {
-      if (!it.isHalfEmpty) return;
+/** The oldest item of a subscription's buffer. */
+export const takeOne = (core: Core, it: CoreSubscription): Item | undefined => {
+  const item = takeItem(it);
+  // B2, B3
+  if (it.end || !item) return item;
+  if (it.isPaused) {
+    if (it.count * 2 <= it.itemsMax && it.heldBytes * 2 <= it.bytesMax) {
       it.isPaused = false;
-      if (this.host.canAsk()) this.ask([it]);
-      this.tickets.changed(now);
-    } else if (it.usesCredit && this.host.canAsk()) {
-      const credit = it.takeCredit();
-      if (credit) this.host.send(encodeCredit(it.number, credit));
+      ask(core, [it]);
+      ticketChanged(core);
+    }
+  } else if (it.usesCredit && mayAsk(core)) {
+    // What was taken and not granted again, in halves of the buffer.
+    const credit = it.replayed - (it.replayed % Math.ceil(it.itemsMax / 2));
+    it.replayed -= credit;
+    if (credit) send(core, Plain.Credit, it.number, credit);
+  }
+  return item;
+};
+
+/** All that shall be held, in the order of their requests. */
+export const active = (core: Core): CoreSubscription[] => [...core.byFilter.values()].filter((it) => !it.isPaused);
+
+const giveNumber = (core: Core, it: CoreSubscription): void => {
+  core.byNumber.delete(it.number);
+  it.number = ++core.lastNumber;
+  core.byNumber.set(it.number, it);
+};
+
+const dropAlias = (core: Core, it: CoreSubscription): void => {
+  if (core.byAlias.get(it.alias!) === it) core.byAlias.delete(it.alias!);
+};
+
+/** SUBSCRIBE, in as few frames as possible, if it may go out. */
+export const ask = (core: Core, list: readonly CoreSubscription[]): void => {
+  if (!mayAsk(core)) return;
+  let items: Part[][] = [];
+  let bytes = 0;
+  const flush = () => {
+    if (items.length) send(core, Plain.Subscribe, items.length, ...items.flat());
+    items = [];
+    bytes = 0;
+  };
+  for (const it of list) {
+    const size = it.pattern.length * 3 + 32 + it.cursors.size * 24;
+    if (bytes + size > Limit.SubscribeBytes) flush();
+    items.push(askItem(it));
+    bytes += size;
+  }
+  flush();
+};
+
+const push = (core: Core, it: CoreSubscription, item: Item): void => {
+  pushItem(it, item);
+  it.wake();
+  // A replay by credit fills the buffer on purpose; a server that sends more is stopped.
+  if (it.isGranted && !skips(it) && isFilled(it, it.usesCredit ? 2 : 1)) pause(core, it);
+};
+
+/** B1 */
+const pause = (core: Core, it: CoreSubscription): void => {
+  note(core, "buffer_full", { topic: it.pattern }, "warn");
+  send(core, Plain.Unsubscribe, 1, it.number);
+  dropAlias(core, it);
+  detach(it);
+  it.isPaused = it.usesCredit = true;
+  // What is on its way has the old number, or none.
+  giveNumber(core, it);
+};
+
+const pushGap = (
+  core: Core,
+  it: CoreSubscription,
+  from: Place | undefined,
+  to: Place | undefined,
+  cause: string,
+  partition?: number,
+): void => {
+  core.counters.gaps++;
+  const gap = { from: from && show(from), to: to && show(to), cause, partition };
+  note(core, "gap", { topic: it.pattern, ...gap }, "warn");
+  push(core, it, { kind: "gap", ...gap });
+};
+
+const pushCaughtUp = (core: Core, it: CoreSubscription, place: Place, partition?: number): void => {
+  it.caughtUpDue = false;
+  push(core, it, { kind: "caught_up", position: show(place), partition });
+};
+
+/** The caught-up item that waited for a gap. */
+const caughtUpIfDue = (core: Core, it: CoreSubscription): void => {
+  if (it.caughtUpDue) pushCaughtUp(core, it, cursorOf(it)!);
+};
+
+/** Hands a message on, behind the hole before it; a repeat is dropped. */
+const deliver = (core: Core, it: CoreSubscription, message: Message, verdict: boolean | Hole, partition?: number): void => {
+  if (!verdict) core.counters.duplicates++;
+  else {
+    if (verdict !== true) pushGap(core, it, ...verdict, "unannounced", partition);
+    caughtUpIfDue(core, it);
+    core.counters.messages++;
+    push(core, it, message);
+  }
+};
+
+type Of<T extends Type> = Extract<Frame, { 0: T }>;
+
+export const subscribed = (core: Core, [type, , number, alias, beginnings]: Of<Type.Subscribed>): void => {
+  const it = core.byNumber.get(number);
+  if (!it || it.isPaused || it.isFilter !== (alias === undefined)) {
+    // R8
+    if (core.wasPresented) send(core, Plain.Unsubscribe, 1, number);
+    else unexpected(core, type);
+    return;
+  }
+  const isBlind = it.isFilter && it.wasGranted && !it.cursors.size;
+  it.refusals = 0; // S8
+  it.retryAt = Infinity;
+  it.isGranted = it.wasGranted = true;
+  it.replaying.clear();
+  for (const [flags, partition] of beginnings) if (flags & Begin.Replaying) it.replaying.add(partition);
+  if (!it.replaying.size) it.usesCredit = false;
+  note(core, "subscribed", { topic: it.pattern });
+  if (alias === undefined) {
+    for (const [flags, partition, epoch, offset] of beginnings) {
+      beginPartition(it.cursors, partition, { inEpoch: epoch, upTo: offset }, !!(flags & Begin.Continued));
+    }
+    if (isBlind) pushGap(core, it, undefined, undefined, "reconnected"); // P11
+    return;
+  }
+  // S11
+  dropAlias(core, it);
+  core.byAlias.set(alias, it);
+  it.alias = alias;
+  const [flags, , epoch, through] = beginnings[0]!;
+  const continued = !!(flags & Begin.Continued);
+  const cursor = cursorOf(it);
+  // A ticket's cursor may be ahead of this one if the topic has no messages in between: R9.
+  const offset = continued && cursor && brings(core, number) ? Math.min(through, cursor.upTo) : through;
+  begin(it, { inEpoch: epoch, upTo: offset }, continued);
+  if (flags & Begin.Replaying) return;
+  it.caughtUpDue = !!it.due;
+  if (!it.due) settledUpTo(core, it, through);
+};
+
+/** CAUGHT_UP of a topic. */
+const settledUpTo = (core: Core, it: CoreSubscription, through: number): void => {
+  const hole = caughtUp(it, through);
+  it.caughtUpDue = false;
+  if (hole) pushGap(core, it, ...hole, "unannounced");
+  pushCaughtUp(core, it, it.settled!);
+};
+
+export const message = (core: Core, alias: number, message: Message): void => {
+  const it = core.byAlias.get(alias);
+  if (!it) return unexpected(core, Type.Message);
+  const verdict = advance(it, message.prev, message.offset);
+  message.topic = it.pattern;
+  message.epoch = it.settled!.inEpoch;
+  deliver(core, it, message, verdict);
+};
+
+/** S9, P10 */
+export const named = (core: Core, number: number | undefined, message: Message): void => {
+  const partition = message.partition!;
+  let isUnexpected = true;
+  for (const it of number === undefined ? core.byFilter.values() : [core.byNumber.get(number)]) {
+    if (!it?.isFilter || !it.isGranted || (number === undefined && !matches(it.pattern, message.topic))) continue;
+    isUnexpected = false;
+    deliver(core, it, message, advancePartition(it.cursors, partition, message.epoch, message.offset, message.prev), partition);
+  }
+  if (isUnexpected) unexpected(core, Type.NamedMessage);
+};
+
+/** CAUGHT_UP, GAP and SKIPPED of a subscription that this connection has granted. */
+export const progress = (core: Core, frame: Of<Type.CaughtUp | Type.Gap | Type.Skipped>): void => {
+  const [type, , number, partition] = frame;
+  const it = core.byNumber.get(number);
+  if (!it?.isGranted || it.isFilter !== (partition !== undefined)) return unexpected(core, type);
+  const { cursors } = it;
+  switch (frame[0]) {
+    case Type.CaughtUp: {
+      const through = frame[4];
+      it.replaying.delete(partition ?? 0);
+      if (!it.replaying.size) it.usesCredit = false;
+      if (partition === undefined) return settledUpTo(core, it, through);
+      const at = cursors.get(partition);
+      if (!at) return;
+      const place = { inEpoch: at.inEpoch, upTo: Math.max(at.upTo, through) };
+      cursors.set(partition, place);
+      return pushCaughtUp(core, it, place, partition);
+    }
+    case Type.Gap: {
+      // P4
+      const end = { inEpoch: frame[4], upTo: frame[6] };
+      const from = partition === undefined ? announced(it, end) : cursors.get(partition);
+      if (partition !== undefined) cursors.set(partition, end);
+      pushGap(core, it, from, end, gapCause(frame[7]), partition);
+      return caughtUpIfDue(core, it);
+    }
+    case Type.Skipped: {
+      // P5
+      const [, , , , epoch, from, through, number] = frame;
+      const hole = partition === undefined ? leftOut(it, from, through) : undefined;
+      if (hole) pushGap(core, it, ...hole, "unannounced");
+      if (partition !== undefined) leftOutOfPartition(cursors, partition, { inEpoch: epoch!, upTo: through });
+      core.counters.skips++;
+      const skip = { from, through, reason: skipReason(number), partition };
+      note(core, "skipped", { topic: it.pattern, ...skip }, "warn");
+      push(core, it, { kind: "skipped", ...skip });
     }
   }
+};
 
-  private report(now: number, it: CoreSubscription, hole: Hole, partition?: number): void {
-    this.pushGap(now, it, hole.from, hole.to, "unannounced", partition);
+/** S6, S7, P11, R6 */
+export const refused = (core: Core, number: number, error: CroreError): void => {
+  const it = core.byNumber.get(number);
+  if (!it) return unexpected(core, Type.Error);
+  const { code } = error;
+  const { cursors, wanted } = it;
+  if (code === Code.AlreadySubscribed && core.wasPresented) {
+    // Its grant is on its way, or the one in its place is being unsubscribed.
+    if (!it.isGranted) it.retryAt = core.nowMs + Limit.RetryMs;
+    return;
   }
-
-  private pushGap(
-    now: number,
-    it: CoreSubscription,
-    from: Place | undefined,
-    to: Place | undefined,
-    cause: string,
-    partition?: number,
-  ): void {
-    this.counters.gaps++;
-    const gap: Gap = { kind: "gap", from: from && show(from), to: to && show(to), cause, partition };
-    this.host.note(now, "warn", "gap", { topic: it.filter, from: gap.from, to: gap.to, cause, partition });
-    this.push(now, it, gap);
-  }
-
-  private pushCaughtUp(now: number, it: CoreSubscription, place: Place, partition?: number): void {
-    this.push(now, it, { kind: "caught_up", position: show(place), partition });
-  }
-
-  private caughtUpIfDue(now: number, it: CoreSubscription): void {
-    if (!it.caughtUpDue) return;
-    it.caughtUpDue = false;
-    this.pushCaughtUp(now, it, it.proof.cursor!);
-  }
-
-  subscribed(now: number, frame: ServerFrame & { type: "subscribed" }): void {
-    const it = this.byNumber.get(frame.subscription);
-    if (!it || it.isPaused || it.isFilter !== (frame.alias === undefined)) {
-      // R8
-      if (this.tickets.wasPresented) this.host.send(encodeUnsubscribe([frame.subscription]));
-      else this.unexpected(now, frame.type);
-      return;
-    }
-    it.refusals = 0; // S8
-    it.retryAt = undefined;
-    it.isGranted = true;
-    const isBlind = it.isFilter && it.wasGranted && it.cursors.places.size === 0;
+  it.isGranted = false;
+  const isOfStart = code === Code.UnsupportedStart || (code === Code.PositionUnavailable && !wanted.failOnGap);
+  if (isOfStart && cursors.size) {
+    cursors.clear();
     it.wasGranted = true;
-    it.replaying.clear();
-    for (const { partition, replaying } of frame.beginnings) if (replaying) it.replaying.add(partition ?? 0);
-    if (!it.replaying.size) it.usesCredit = false;
-    this.host.note(now, "debug", "subscribed", { topic: it.filter });
-    if (frame.alias === undefined) {
-      for (const { partition, epoch, through, continued } of frame.beginnings) {
-        it.cursors.subscribed(partition!, { epoch, offset: through }, continued);
-      }
-      if (isBlind) this.pushGap(now, it, undefined, undefined, "reconnected"); // P11
-      return;
-    }
-    // S11
-    const old = this.byAlias.get(frame.alias);
-    if (old) old.alias = undefined;
-    if (it.alias !== undefined && this.byAlias.get(it.alias) === it) this.byAlias.delete(it.alias);
-    this.byAlias.set(frame.alias, it);
-    it.alias = frame.alias;
-    const { epoch, through, replaying, continued } = frame.beginnings[0]!;
-    const cursor = it.proof.cursor;
-    let offset = through;
-    // A ticket's cursor may be ahead of this one if the topic has no messages in between: R9.
-    if (continued && cursor && this.tickets.brings(it.number)) offset = Math.min(offset, cursor.offset);
-    it.proof.subscribed({ epoch, offset }, continued);
-    if (replaying) return;
-    it.caughtUpDue = it.proof.isGapDue;
-    if (!it.caughtUpDue) this.caughtUp(now, frame.subscription, undefined, through);
+    ask(core, [it]);
+  } else if (error.temporary) {
+    detach(it);
+    it.retryAt = core.nowMs + doubled(Limit.RetryMs, it.refusals++, Limit.RetryMsMax);
+  } else {
+    note(core, "ended", { topic: it.pattern, code }, "warn");
+    remove(core, it, error);
   }
-
-  message(now: number, alias: number, message: Message): void {
-    const it = this.byAlias.get(alias);
-    if (!it) return this.unexpected(now, "message");
-    const verdict = it.proof.message(message.prev, message.offset);
-    if (verdict === false) {
-      this.counters.duplicates++;
-      return;
-    }
-    if (verdict !== true) this.report(now, it, verdict);
-    if (it.caughtUpDue) this.caughtUpIfDue(now, it);
-    message.topic = it.filter;
-    message.epoch = it.proof.epoch;
-    this.counters.messages++;
-    this.push(now, it, message);
-  }
-
-  /** S9, P10 */
-  named(now: number, number: number | undefined, message: Message): void {
-    const { topic, epoch, offset, prev } = message;
-    const partition = message.partition!;
-    let isUnexpected = true;
-    for (const it of number === undefined ? this.byFilter.values() : [this.byNumber.get(number)]) {
-      if (!it?.isFilter || !it.isGranted || (number === undefined && !matches(it.filter, topic))) continue;
-      isUnexpected = false;
-      const verdict = it.cursors.message(partition, { epoch, offset }, prev);
-      if (verdict === false) {
-        this.counters.duplicates++;
-        continue;
-      }
-      if (verdict !== true) this.report(now, it, verdict, partition);
-      this.counters.messages++;
-      this.push(now, it, message);
-    }
-    if (isUnexpected) this.unexpected(now, "named_message");
-  }
-
-  private granted(number: number, partition: number | undefined): CoreSubscription | undefined {
-    const it = this.byNumber.get(number);
-    return it && it.isGranted && it.isFilter === (partition !== undefined) ? it : undefined;
-  }
-
-  caughtUp(now: number, number: number, partition: number | undefined, through: number): void {
-    const it = this.granted(number, partition);
-    if (!it) return this.unexpected(now, "caught_up");
-    it.replaying.delete(partition ?? 0);
-    if (!it.replaying.size) it.usesCredit = false;
-    if (partition !== undefined) {
-      const place = it.cursors.caughtUp(partition, through);
-      if (place) this.pushCaughtUp(now, it, place, partition);
-      return;
-    }
-    it.caughtUpDue = false;
-    const hole = it.proof.caughtUp(through);
-    if (hole) this.report(now, it, hole);
-    this.pushCaughtUp(now, it, it.proof.cursor!);
-  }
-
-  gap(now: number, frame: ServerFrame & { type: "gap" }): void {
-    const { partition, epoch, to, reason } = frame;
-    const it = this.granted(frame.subscription, partition);
-    if (!it) return this.unexpected(now, "gap");
-    const end = { epoch, offset: to };
-    const from = partition === undefined ? it.proof.gap(end) : it.cursors.gap(partition, end);
-    this.pushGap(now, it, from, end, reason, partition);
-    this.caughtUpIfDue(now, it);
-  }
-
-  skipped(now: number, frame: ServerFrame & { type: "skipped" }): void {
-    const { partition, from, through, reason } = frame;
-    const it = this.granted(frame.subscription, partition);
-    if (!it) return this.unexpected(now, "skipped");
-    if (partition !== undefined) it.cursors.skipped(partition, { epoch: frame.epoch!, offset: through });
-    else {
-      const hole = it.proof.skipped(from, through);
-      if (hole) this.report(now, it, hole);
-    }
-    this.counters.skips++;
-    this.host.note(now, "warn", "skipped", { topic: it.filter, from, through, reason, partition });
-    this.push(now, it, { kind: "skipped", from, through, reason, partition });
-  }
-
-  /** S6, S7, P11, R6 */
-  refused(now: number, number: number, error: CroreError): void {
-    const it = this.byNumber.get(number);
-    if (!it) return this.unexpected(now, "error");
-    const code = error.code!;
-    if (code === ALREADY_SUBSCRIBED && this.tickets.wasPresented) {
-      // Its grant is on its way, or the one in its place is being unsubscribed.
-      if (!it.isGranted) it.retryAt = now + RETRY_MS;
-      return;
-    }
-    it.isGranted = false;
-    const isOfStart =
-      code === UNSUPPORTED_START || (code === POSITION_UNAVAILABLE && !it.options.failOnGap);
-    if (isOfStart && it.cursors.places.size) {
-      it.cursors.places.clear();
-      it.wasGranted = true;
-      if (this.host.canAsk()) this.ask([it]);
-      return;
-    }
-    if (error.temporary) {
-      it.connectionLost();
-      it.retryAt = now + Math.min(RETRY_MS * 2 ** it.refusals++, RETRY_MS_MAX);
-      return;
-    }
-    this.host.note(now, "warn", "ended", { topic: it.filter, code });
-    this.remove(it, error);
-    this.tickets.changed(now);
-  }
-}
+};

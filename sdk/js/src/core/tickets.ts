@@ -1,119 +1,69 @@
 /** R3 to R10: resume tickets. A ticket only saves time: the cursors decide what is a repeat. */
 
-import type { ResumeCursor } from "../codec/client.js";
-import type { ErrorFrame, Welcome } from "../codec/server.js";
-import type { CoreSubscription } from "./subscription.js";
+import type { Part } from "../codec/bytes.js";
+import { Plain, cursorParts } from "../codec/client.js";
+import { cursorOf } from "./proof.js";
+import { mayRequest, nextRequest, send, type Core, type Held } from "./state.js";
+import { active } from "./subscriptions.js";
 
-const ASK_DELAY_MS = 1_000;
-const RETRY_DELAY_MS = 60_000;
-/** R10: HELLO stays below 32 KiB with ticket and token. */
-const CURSORS_MAX = 250;
-const TICKET_BYTES_MAX = 16 * 1024;
-
-interface Held {
-  ticket: Uint8Array;
-  expiresAt: number;
-  renewAt: number;
-  covers: Set<number>;
+/** Numbers of the rules; they are inlined. */
+const enum Limit {
+  AskDelayMs = 1_000,
+  /** R10: HELLO stays below 32 KiB with ticket and token. */
+  CursorsMax = 250,
+  TicketBytesMax = 16 * 1024,
 }
 
-export class Tickets {
-  held: Held | undefined;
-  /** The request on the wire. */
-  asked: number | undefined;
-  askAt: number | undefined;
-  wasPresented = false;
-  private lifetimeMs = 0;
-  private notBefore = 0;
-  /** The server's clock minus the own one. */
-  private clockMs = 0;
+/** Whether this connection's ticket has restored the subscription. */
+export const brings = (core: Core, number: number): boolean => !!core.wasPresented && !!core.held?.covers.has(number);
 
-  connectionLost(): void {
-    this.asked = this.askAt = undefined;
-    this.lifetimeMs = this.notBefore = 0;
-    this.wasPresented = false;
+/** The cursors to HELLO's ticket, if a ticket may hold: R4, R7, R10. */
+export const present = (core: Core): Part[] | undefined => {
+  const { held } = core;
+  if (!held) return undefined;
+  const cursors: Part[] = [];
+  for (const subscription of held.covers) {
+    const it = core.byNumber.get(subscription);
+    if (!it || it.isPaused) return (core.held = undefined);
+    const cursor = cursorOf(it);
+    if (cursor) cursors.push(...cursorParts(subscription, cursor));
+    it.cursors.forEach((place, partition) => cursors.push(...cursorParts(subscription, place, partition)));
   }
+  if (core.nowMs >= held.expiresAt || cursors.length > Limit.CursorsMax * 4) return undefined;
+  core.wasPresented = true;
+  return cursors;
+};
 
-  /** A time of the server by the own clock. */
-  local(serverMs: number): number {
-    return serverMs - this.clockMs;
-  }
+/** The application has changed its subscriptions. */
+export const ticketChanged = (core: Core): void => {
+  if (core.ticketAt < Infinity) core.ticketAt = core.nowMs + Limit.AskDelayMs;
+};
 
-  /** Whether this connection's ticket has restored the subscription. */
-  brings(number: number): boolean {
-    return this.wasPresented && this.held !== undefined && this.held.covers.has(number);
-  }
+/** Plans the next request: R3. */
+export const planTicket = (core: Core): void => {
+  if (!core.ticketMs || core.ticketRequest || !mayRequest(core)) return;
+  const list = active(core);
+  if (!list.length) return;
+  const { held } = core;
+  const isCovered = held?.covers.size === list.length && list.every((it) => held.covers.has(it.number));
+  const at = Math.max(isCovered ? held.renewAt : 0, core.nowMs + Limit.AskDelayMs, core.ticketNotBefore);
+  core.ticketAt = Math.min(core.ticketAt, at);
+};
 
-  /** The ticket and the cursors for HELLO, if a ticket may hold: R4, R7, R10. */
-  present(
-    now: number,
-    byNumber: ReadonlyMap<number, CoreSubscription>,
-  ): { ticket: Uint8Array; cursors: ResumeCursor[]; covers: Set<number> } | undefined {
-    const held = this.held;
-    if (!held) return undefined;
-    const cursors: ResumeCursor[] = [];
-    for (const subscription of held.covers) {
-      const it = byNumber.get(subscription);
-      if (!it || it.isPaused || now >= held.expiresAt) {
-        this.held = undefined;
-        return undefined;
-      }
-      const cursor = it.proof.cursor;
-      if (cursor) cursors.push({ subscription, partition: undefined, ...cursor });
-      for (const [partition, place] of it.cursors.places) cursors.push({ subscription, partition, ...place });
-    }
-    if (cursors.length > CURSORS_MAX || now >= held.expiresAt) return undefined;
-    this.wasPresented = true;
-    return { ticket: held.ticket, cursors, covers: held.covers };
-  }
+/** Asks for a ticket if the planned time has come. */
+export const askTicketIfDue = (core: Core): void => {
+  if (core.nowMs < core.ticketAt) return;
+  core.ticketAt = Infinity;
+  const list = active(core);
+  if (!list.length || !list.every((it) => it.isGranted)) return;
+  send(core, Plain.Ticket, (core.ticketRequest = nextRequest(core)));
+};
 
-  /** WELCOME: the subscriptions that must be asked for although the ticket should hold them. */
-  welcomed(now: number, frame: Welcome): Set<number> | undefined {
-    this.lifetimeMs = (frame.ticketLifetimeS ?? 0) * 1_000;
-    this.clockMs = frame.timeMs - now;
-    const covers = this.held?.covers;
-    if (!this.wasPresented || !covers) return undefined;
-    if (frame.resumed === undefined) this.held = undefined; // R5
-    else if (frame.resumed === covers.size) return undefined; // R6
-    return covers;
-  }
-
-  /** The application has changed its subscriptions. */
-  changed(now: number): void {
-    if (this.askAt !== undefined) this.askAt = now + ASK_DELAY_MS;
-  }
-
-  /** Plans the next request: R3. */
-  plan(now: number, active: readonly CoreSubscription[]): void {
-    if (!this.lifetimeMs || this.asked !== undefined || !active.length) return;
-    const held = this.held;
-    const isCovered =
-      held !== undefined && held.covers.size === active.length && active.every((it) => held.covers.has(it.number));
-    const at = Math.max(isCovered ? held.renewAt : 0, now + ASK_DELAY_MS, this.notBefore);
-    this.askAt = Math.min(this.askAt ?? Infinity, at);
-  }
-
-  /** Whether the planned time has come; then nothing is planned. */
-  isDue(now: number): boolean {
-    if (this.askAt === undefined || now < this.askAt) return false;
-    this.askAt = undefined;
-    return true;
-  }
-
-  hold(now: number, ticket: Uint8Array, expiresAt: number, active: readonly CoreSubscription[]): void {
-    this.asked = undefined;
-    if (ticket.length > TICKET_BYTES_MAX) return;
-    const renewAt = expiresAt === Infinity ? 0 : now + Math.max(0, expiresAt - now) / 2;
-    const covers = new Set(active.filter((it) => it.isGranted).map((it) => it.number));
-    this.held = { ticket, expiresAt, renewAt, covers };
-  }
-
-  /** Whether an error refuses the request for a ticket. */
-  refused(now: number, frame: ErrorFrame): boolean {
-    if (this.asked === undefined || this.asked !== frame.id) return false;
-    this.asked = undefined;
-    if (frame.temporary) this.notBefore = now + RETRY_DELAY_MS;
-    else this.lifetimeMs = 0;
-    return true;
-  }
-}
+/** Keeps a ticket of the server, for what is granted now. */
+export const holdTicket = (core: Core, ticket: Uint8Array, expiresAt: number): void => {
+  core.ticketRequest = undefined;
+  if (ticket.length > Limit.TicketBytesMax) return;
+  const renewAt = expiresAt < Infinity ? core.nowMs + Math.max(0, expiresAt - core.nowMs) / 2 : 0;
+  const granted = active(core).filter((it) => it.isGranted);
+  core.held = { ticket, expiresAt, renewAt, covers: new Set(granted.map((it) => it.number)) } satisfies Held;
+};

@@ -1,83 +1,73 @@
-/** T: the token, the calls of its source, and the renewal on the wire. */
+/** T: the token, and the calls of its source. */
 
-/** Why the source is called. */
-export type TokenReason = "first" | "expires" | "refused";
+import { Plain } from "../codec/client.js";
+import { backOff, delay, after, leave, open, terminate, wait } from "./connection.js";
+import { Phase, nextRequest, send, type Core, type TokenReason } from "./state.js";
 
-const SOURCE_MS_MAX = 10_000; // T9
-
-interface Asked {
-  id: number;
-  reason: TokenReason;
-  /** The next attempt waits for it. */
-  forAttempt: boolean;
-  until: number;
+/** Numbers of the rules; they are inlined. */
+const enum Limit {
+  SourceMsMax = 10_000, // T9
 }
 
-export class Tokens {
-  /** Why the next attempt needs a token. */
-  needed: TokenReason | undefined;
-  asked: Asked | undefined;
-  /** The renewal on the wire. */
-  request: number | undefined;
-  /** A newer token waits for the wire. */
-  isDue = false;
-  /** When the source is called again for a renewal. */
-  retryAt: number | undefined;
-  failures = 0;
-  private lastId = 0;
-  private wasRefused = false;
+/** Calls the source, unless it is being called; `forAttempt`: the next attempt waits for it. */
+export const askSource = (core: Core, reason: TokenReason, forAttempt: boolean): void => {
+  if (core.asked && !forAttempt) return;
+  const id = ++core.lastAsked;
+  core.asked = { id, why: reason, forAttempt, endsAt: core.nowMs + Limit.SourceMsMax };
+  core.needed = undefined;
+  core.askToken(id, reason);
+};
 
-  constructor(
-    public token: string | undefined,
-    private readonly hasSource: boolean,
-  ) {
-    if (hasSource && token === undefined) this.needed = "first";
-  }
+/** The call of the source with this id, if its result is still of use. */
+const returned = (core: Core, id: number): Core["asked"] => {
+  const { asked } = core;
+  if (asked?.id !== id) return undefined;
+  core.asked = undefined;
+  return asked;
+};
 
-  /** Takes a token; false if it is the one that the client has. */
-  take(token: string): boolean {
-    if (token === this.token) return false;
-    this.token = token;
-    return true;
-  }
+/** The token source has answered; T2, T5, T7. */
+export const sourceAnswered = (core: Core, id: number, token: string | undefined): void => {
+  const asked = returned(core, id);
+  if (!asked) return;
+  const isNew = token !== undefined && token !== core.bearer;
+  if (asked.forAttempt) {
+    if (asked.why === "refused" && !isNew) return terminate(core, core.lastEnd);
+    core.bearer = token ?? core.bearer;
+    open(core);
+  } else if (isNew) renew(core, token);
+  after(core);
+};
 
-  /** Calls the source; 0 if a call is in progress. */
-  ask(now: number, reason: TokenReason, forAttempt: boolean): number {
-    if (this.asked && !forAttempt) return 0;
-    const id = ++this.lastId;
-    this.asked = { id, reason, forAttempt, until: now + SOURCE_MS_MAX };
-    this.needed = undefined;
-    return id;
-  }
+/** The token source has thrown; T9. */
+export const sourceFailed = (core: Core, id: number, isUnauthorized: boolean): void => {
+  const asked = returned(core, id);
+  if (!asked) return;
+  if (isUnauthorized) leave(core, "token");
+  else if (asked.forAttempt) {
+    core.needed = asked.why;
+    wait(core, { reason: "token" }, backOff(core, 0));
+  } else core.askAt = core.nowMs + delay(core, core.askFailures++);
+};
 
-  /** The call with this id, if its result is still of use. */
-  answered(id: number): Asked | undefined {
-    const asked = this.asked?.id === id ? this.asked : undefined;
-    if (asked) this.asked = undefined;
-    return asked;
-  }
+/** T3, T6: continues with another token, on this connection and on all further ones. */
+export const renew = (core: Core, token: string): void => {
+  if (token === core.bearer) return;
+  core.bearer = token;
+  core.isRenewalDue = core.phase >= Phase.Greeting;
+  renewIfDue(core);
+};
 
-  accepted(): void {
-    this.wasRefused = false;
-    this.failures = 0;
-  }
+/** One renewal at a time. */
+export const renewIfDue = (core: Core): void => {
+  if (core.phase !== Phase.Ready || !core.isRenewalDue || core.renewal) return;
+  core.isRenewalDue = false;
+  send(core, Plain.Renew, (core.renewal = nextRequest(core)), core.bearer!);
+};
 
-  /** T7: whether the source gets one more chance. */
-  refusedOnce(): boolean {
-    if (!this.hasSource || this.wasRefused) return false;
-    return (this.wasRefused = true);
-  }
-
-  /** The answer to a renewal; false if there is none. */
-  settled(request: number): boolean {
-    if (this.request !== request) return false;
-    this.request = undefined;
-    return true;
-  }
-
-  connectionLost(): void {
-    this.request = this.retryAt = undefined;
-    this.isDue = false;
-    if (this.asked && !this.asked.forAttempt) this.asked = undefined;
-  }
-}
+/** The answer to a renewal; false if there is none. */
+export const renewalSettled = (core: Core, request: number): boolean => {
+  if (core.renewal !== request) return false;
+  core.renewal = undefined;
+  return true;
+};
