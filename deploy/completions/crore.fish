@@ -130,7 +130,7 @@ complete -c crore -n "__fish_crore_using_subcommand conn; and not __fish_seen_su
 complete -c crore -n "__fish_crore_using_subcommand conn; and not __fish_seen_subcommand_from list show kick help" -f -a "kick" -d 'Close connections'
 complete -c crore -n "__fish_crore_using_subcommand conn; and not __fish_seen_subcommand_from list show kick help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l address -d 'List only connections from this address or network (192.0.2.0/24)' -r
-complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l protocol -d 'List only connections of this protocol: native, events, echo or http' -r
+complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l protocol -d 'List only connections of this protocol: native, json, events, echo or http' -r
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l sub -d 'List only connections whose token has a `sub` that begins with this text' -r
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l limit -d 'Maximum number of entries to print' -r
 complete -c crore -n "__fish_crore_using_subcommand conn; and __fish_seen_subcommand_from list" -l operators -l url -d 'URL of the node\'s operators\' port, or unix:PATH of its operators\' socket. The socket of a node on this machine is found automatically' -r

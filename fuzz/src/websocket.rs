@@ -105,7 +105,7 @@ pub fn websocket_handshake(data: &[u8]) {
 fn check_early_messages(upgrade: &Upgrade<'_, '_>) {
     let is_early = |name: &&str| name.starts_with(EARLY_FRAME_PREFIX);
     let offered = upgrade.subprotocols().filter(is_early).count();
-    let Ok(mut frames) = upgrade.early_messages(EARLY_FRAME_PREFIX) else {
+    let Ok(mut frames) = upgrade.early_messages(EARLY_FRAME_PREFIX, Opcode::Binary) else {
         assert!(offered > 0, "refused without an offer");
         return;
     };

@@ -35,7 +35,7 @@ pub(crate) enum Notice<'a> {
     /// The replay of a topic is over. The frames before this one settle it up to `from`.
     CaughtUp { client: u32, from: u64, position: Position },
     /// The replay of a filter is over in one partition; `is_last`: now in all of them.
-    FilterCaughtUp { client: u32, partition: PartitionId, through: u64, is_last: bool },
+    FilterCaughtUp { client: u32, epoch: u64, partition: PartitionId, through: u64, is_last: bool },
     /// A subscription ends.
     Unsubscribed { client: u32, code: UnsubscribeCode },
     /// A publication was appended, or was not.

@@ -5,6 +5,7 @@
 //! further row there. Invariant: nothing here knows an edge, a session or a slot.
 
 use stdx::handing::Hand;
+use wire::websocket::frame::Opcode;
 
 /// The protocol of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
@@ -19,6 +20,10 @@ pub(crate) enum Protocol {
     NativeStart,
     /// WebSocket, native frames.
     Native,
+    /// WebSocket, native frames as JSON, before HELLO.
+    JsonStart,
+    /// WebSocket, native frames as JSON.
+    Json,
     /// WebSocket, echo.
     Echo,
     /// Lines of text, for tests.
@@ -35,14 +40,16 @@ pub enum Transport {
     Events,
     /// The native protocol over WebSocket, also before HELLO.
     Native,
+    /// The native protocol as JSON over WebSocket, also before HELLO.
+    Json,
     /// The echo over WebSocket.
     Echo,
 }
 
 impl Transport {
     /// Every transport.
-    pub const ALL: [Transport; 4] =
-        [Transport::Http, Transport::Events, Transport::Native, Transport::Echo];
+    pub const ALL: [Transport; 5] =
+        [Transport::Http, Transport::Events, Transport::Native, Transport::Json, Transport::Echo];
 
     /// The name of the transport.
     pub fn word(self) -> &'static str {
@@ -50,6 +57,7 @@ impl Transport {
             Transport::Http => "http",
             Transport::Events => "events",
             Transport::Native => "native",
+            Transport::Json => "json",
             Transport::Echo => "echo",
         }
     }
@@ -57,6 +65,29 @@ impl Transport {
     /// The transport of this name.
     pub fn of(word: &str) -> Option<Transport> {
         Transport::ALL.into_iter().find(|transport| transport.word() == word)
+    }
+}
+
+/// The form of native frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// Binary messages.
+    Binary,
+    /// JSON in text messages.
+    Json,
+}
+
+impl Form {
+    /// Every form.
+    pub const ALL: [Form; 2] = [Form::Binary, Form::Json];
+
+    /// The kind of its WebSocket messages.
+    #[inline]
+    pub const fn opcode(self) -> Opcode {
+        match self {
+            Form::Binary => Opcode::Binary,
+            Form::Json => Opcode::Text,
+        }
     }
 }
 
@@ -82,6 +113,8 @@ pub(crate) struct Facts {
     /// All connections of a filter receive the same bytes of a message, so that one frame serves
     /// them.
     pub shares_frames: bool,
+    /// The form of the frames of a native session.
+    pub form: Form,
     /// Its name.
     pub transport: Transport,
 }
@@ -100,6 +133,7 @@ impl Protocol {
             is_lasting: false,
             subscribes: false,
             shares_frames: false,
+            form: Form::Binary,
             transport: Transport::Http,
         };
         const WEBSOCKET: Facts = Facts {
@@ -107,6 +141,13 @@ impl Protocol {
             is_websocket: true,
             transport: Transport::Native,
             ..NOTHING
+        };
+        const SESSION: Facts = Facts {
+            is_session: true,
+            is_lasting: true,
+            subscribes: true,
+            shares_frames: true,
+            ..WEBSOCKET
         };
         match self {
             Protocol::Free => NOTHING,
@@ -119,13 +160,14 @@ impl Protocol {
                 ..NOTHING
             },
             Protocol::NativeStart => Facts { awaits_hello: true, ..WEBSOCKET },
-            Protocol::Native => Facts {
-                is_session: true,
-                is_lasting: true,
-                subscribes: true,
-                shares_frames: true,
+            Protocol::Native => SESSION,
+            Protocol::JsonStart => Facts {
+                awaits_hello: true,
+                form: Form::Json,
+                transport: Transport::Json,
                 ..WEBSOCKET
             },
+            Protocol::Json => Facts { form: Form::Json, transport: Transport::Json, ..SESSION },
             Protocol::Echo => Facts { is_lasting: true, transport: Transport::Echo, ..WEBSOCKET },
             #[cfg(feature = "line-protocol")]
             Protocol::Line => {

@@ -9,6 +9,7 @@ use tungstenite::{Message, WebSocket};
 use wire::Step;
 use wire::http::{HeadLimits, HeadScan, Request};
 use wire::native::EARLY_FRAME_PREFIX;
+use wire::websocket::frame::Opcode;
 use wire::websocket::handshake::Upgrade;
 
 /// An act of the client.
@@ -154,7 +155,7 @@ impl Server {
         upgrade.encode_response(&mut answer, Some(chosen));
         stream.write_all(&answer).map_err(|error| error.to_string())?;
         let mut rest = upgrade
-            .early_messages(EARLY_FRAME_PREFIX)
+            .early_messages(EARLY_FRAME_PREFIX, Opcode::Binary)
             .map_err(|_| "a frame in the client's handshake is malformed")?;
         rest.extend_from_slice(&head[consumed..]);
         self.open = Some(WebSocket::from_partially_read(stream, rest, Role::Server, None));

@@ -249,6 +249,7 @@ impl World {
                 ("subscriptions", edge.subscriptions),
                 ("filters", edge.filters),
                 ("native sessions", edge.native_sessions),
+                ("JSON sessions", edge.json_sessions),
                 ("event streams", edge.event_streams),
                 ("pinned bytes", edge.pinned_bytes),
                 ("entitlements", edge.entitlements),

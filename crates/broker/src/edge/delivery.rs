@@ -4,8 +4,16 @@ use super::compression::Packed;
 use super::outbox::{FrameNumber, Origin};
 use crate::ids::TopicIndex;
 use crate::mail::HomeId;
+use crate::protocol::Form;
 use log::RecordView;
 use stdx::chunk::Slice;
+
+/// The frames of a message in one form; `None`: no client has needed it so far.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Entered {
+    pub plain: Option<FrameNumber>,
+    pub packed: Option<Packed>,
+}
 
 /// One message under way to the subscribers of this edge, and its frames so far.
 pub(crate) struct Delivery<'a> {
@@ -17,9 +25,8 @@ pub(crate) struct Delivery<'a> {
     pub is_answer: bool,
     /// The record is read from the log for one subscription, not for all.
     pub is_private: bool,
-    pub native: Option<FrameNumber>,
-    /// The native frame, compressed; `None`: no client has needed it so far.
-    pub packed: Option<Packed>,
+    /// The native frames, by form.
+    pub native: [Entered; Form::ALL.len()],
     pub raw: Option<FrameNumber>,
 }
 
@@ -33,8 +40,7 @@ impl<'a> Delivery<'a> {
             topic,
             is_answer: false,
             is_private: false,
-            native: None,
-            packed: None,
+            native: [Entered::default(); Form::ALL.len()],
             raw: None,
         })
     }

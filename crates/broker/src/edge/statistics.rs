@@ -23,6 +23,8 @@ pub struct EdgeStatistics {
     pub connections: u64,
     /// Native sessions among the connections.
     pub native_sessions: u64,
+    /// Native sessions as JSON among the connections.
+    pub json_sessions: u64,
     /// Event streams among the connections.
     pub event_streams: u64,
     /// Echo sessions among the connections.

@@ -15,6 +15,8 @@ pub(crate) struct Work {
     pub targets: Vec<SubIndex>,
     pub scratch: Vec<u8>,
     pub attributes: Vec<u8>,
+    /// The frames of a list in JSON, until the end of the message.
+    pub json_frames: Vec<u8>,
     pub compression: Compression,
 }
 

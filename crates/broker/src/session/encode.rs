@@ -13,7 +13,7 @@ use crate::notice::{Beginning, Encoded, Notice, Settles};
 use crate::protocol::Protocol;
 use crate::settings::Settings;
 use log::RecordView;
-use wire::websocket::frame::{EncodedHeader, Opcode, encode_header, header_len};
+use wire::websocket::frame::{EncodedHeader, encode_header, header_len};
 
 /// An encoder's view of one connection.
 pub(crate) struct Session<'a> {
@@ -46,7 +46,7 @@ impl Session<'_> {
     pub fn encode(&mut self, notice: &Notice<'_>, body: &mut Vec<u8>) -> Encoded {
         let facts = self.protocol.facts();
         if facts.is_websocket {
-            return native::encode::notice(notice, body);
+            return native::encode::notice(notice, facts.form, body);
         }
         if facts.has_one_cursor {
             return events::encode::notice(&mut self.stream(), notice, body);
@@ -99,7 +99,8 @@ impl Session<'_> {
     pub fn prefix(&mut self, encoded: &Encoded, body_bytes: usize) -> Prefix {
         let facts = self.protocol.facts();
         if facts.is_websocket {
-            return Prefix::WebSocket(encode_header(true, Opcode::Binary, body_bytes, None));
+            let opcode = facts.form.opcode();
+            return Prefix::WebSocket(encode_header(true, opcode, body_bytes, None));
         }
         if !facts.has_one_cursor {
             return Prefix::Nothing;
@@ -120,11 +121,13 @@ impl Session<'_> {
         client: u32,
         settled: &[(PartitionId, u64)],
         is_owed: bool,
+        settings: &Settings,
         out: &mut Vec<u8>,
     ) {
         let facts = self.protocol.facts();
         if facts.shares_frames {
-            native::encode::positions(client, settled, out);
+            let epoch_of = |partition| settings.log_of(partition).epoch;
+            native::encode::positions(facts.form, client, settled, &epoch_of, out);
         } else if facts.has_one_cursor {
             events::encode::positions(&mut self.stream(), settled, is_owed, out);
         }
@@ -135,7 +138,7 @@ impl Session<'_> {
         if self.protocol.facts().has_one_cursor {
             events::encode::ID_LINE_BYTES_MAX
         } else {
-            partitions * native::encode::POSITION_BYTES_MAX
+            partitions * native::encode::position_bytes_max(self.protocol.facts().form)
         }
     }
 

@@ -28,6 +28,7 @@ fn each_fault_has_one_code_in_all_protocols() {
         with_bounds,
         &format!(
             "
+            only binary
             a: session
             b: connect
             a: publish 1 {name} large => a: error request 1 topic_too_long limit 255

@@ -70,6 +70,7 @@ fn owned_beyond_the_bound() {
         settings.limits.outbox_len_max = 2;
         settings.limits.outbox_bytes_max = 5_000;
     }, "
+        only binary
         b: session; publish 0 news x*2000
         a: session; block
         a: history 1 news
@@ -138,6 +139,7 @@ fn pinned_beyond_the_bound_of_all() {
 #[test]
 fn pinned_beyond_the_bound() {
     script! { |settings| settings.limits.pinned_bytes_max = 5_000, "
+        only binary
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         c: session; subscribe 1 news => c: subscribed 1 through 7:0

@@ -28,6 +28,7 @@ fn off_unless_configured() {
 #[test]
 fn one_frame_for_all() {
     script! { on, "
+        only binary
         a: connect packed-native
             a: 101 crore.v1 [sec-websocket-extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover]
             a: welcome ping 60s
@@ -78,6 +79,7 @@ fn one_frame_for_all() {
 #[test]
 fn filters_and_addressed_frames() {
     script! { on, "
+        only binary
         a: connect packed-native
             a: 101 crore.v1 [sec-websocket-extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover]
             a: welcome ping 60s
@@ -107,6 +109,7 @@ fn filters_and_addressed_frames() {
 #[test]
 fn pages() {
     script! { on, "
+        only binary
         a: session; publish 0 news a*200; publish 0 news short; publish 0 news b*200
         b: connect packed-native
             b: 101 crore.v1 [sec-websocket-extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover]
@@ -143,6 +146,7 @@ fn pages() {
 #[test]
 fn compressed_input() {
     script! { on, "
+        only binary
         a: connect packed-native
             a: 101 crore.v1 [sec-websocket-extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover]
             a: welcome ping 60s
@@ -192,6 +196,7 @@ fn bombs() {
         settings.limits.echo_bytes_max = 100_000;
     };
     script! { small, "
+        only binary
         a: connect packed-echo
             a: 101 [sec-websocket-extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover]
         a: packed text x*100000

@@ -10,6 +10,7 @@ fn plain(_: &mut Settings) {}
 #[test]
 fn ends_by_side_and_code() {
     script! { plain, "
+        only binary
         a: session; close 1000 => a: close 1000, closed
         b: session; close => b: close, closed
         c: session; close 4321 bye => c: close 4321, closed

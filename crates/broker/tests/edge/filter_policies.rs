@@ -43,6 +43,7 @@ fn conflate_in_pages() {
         by_rule(LagPolicy::Conflate)(settings);
         settings.limits.page_records_max = 1;
     }, "
+        only binary
         b, a: session
         a: subscribe 1 x/#, 2 +/2 => a: subscribed 1 filter, 2 filter
         a: block
@@ -70,6 +71,7 @@ fn conflate_in_pages() {
 #[test]
 fn conflate_again_and_again() {
     script! { by_rule(LagPolicy::Conflate), "
+        only binary
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         a: block
@@ -171,6 +173,7 @@ fn by_partition() {
 fn a_recovery_is_complete() {
     for policy in [LagPolicy::Conflate, LagPolicy::Drop, LagPolicy::Disconnect] {
         script! { by_rule(policy), "
+            only binary
             b: session; flood x/1 1..30
             a: session
             homes stop

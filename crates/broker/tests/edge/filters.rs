@@ -77,6 +77,7 @@ fn a_message_while_opening() {
 #[test]
 fn lags() {
     script! { small_outbox, "
+        only binary
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         a: block
@@ -126,6 +127,7 @@ fn live_beside_a_replay() {
 #[test]
 fn trickle() {
     script! { small_outbox, "
+        only binary
         b, a: session
         a: subscribe 1 x/#, 2 +/2 => a: subscribed 1 filter, 2 filter
         a: block

@@ -41,6 +41,7 @@ fn an_envelope_is_refused_at_its_head() {
 #[test]
 fn without_a_credential_input_is_short() {
     script! { with_tokens, "
+        only binary
         large reads
         a: connect; raw POST /topics/public/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 32769\\r\\n\\r\\n
             a: 413 close message_too_large, closed
@@ -172,6 +173,7 @@ fn time_stands_still_while_the_node_does_not_read() {
 #[test]
 fn the_largest_holder_ends_first() {
     script! { |settings| settings.limits.pinned_bytes_max = 9_500, "
+        only binary
         large reads
         a: session; bytes 82fe 2710 00000000 61*2492
         b: connect; raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 3000\\r\\n\\r\\n1

@@ -6,6 +6,7 @@ use broker::settings::{PublishSettings, Publishers, RuleSettings};
 #[test]
 fn connections_page_by_page_and_those_that_are_wanted() {
     script! { "
+        only binary
         a: session
         b: connect echo => b: 101
         c: connect
@@ -24,6 +25,7 @@ fn connections_page_by_page_and_those_that_are_wanted() {
 #[test]
 fn addresses_are_told_where_they_are_kept() {
     script! { |settings| settings.addresses.are_wanted = true, "
+        only binary
         a: session
         operator connections in=127.0.0.0/8 => 0 native subscriptions 0 from 127.0.0.1
         operator connections in=10.0.0.0/8
@@ -128,6 +130,7 @@ fn operators_end_connections() {
 #[test]
 fn a_connection_that_takes_nothing_is_seen_and_ended() {
     script! { "
+        only binary
         large reads
         a: session; subscribe 1 news => a: subscribed 1 through 7:0
         a: block

@@ -32,6 +32,7 @@ fn nothing_is_told_unless_it_is_asked_for() {
 #[test]
 fn sessions_come_and_go() {
     script! { with_access, "
+        only binary
         a: session
         time +2s
         a: close 1000 => a: close 1000, closed
@@ -105,6 +106,7 @@ fn a_storm_is_a_count() {
 #[test]
 fn decisions_say_who_what_and_why_not() {
     script! { with_audit, "
+        only binary
         a: session token anna.s:news; subscribe 1 news => a: subscribed 1 through 7:0
         a: publish 2 news hi => a: error request 2 forbidden
         journal
@@ -131,6 +133,7 @@ fn each_client_is_told_when_it_has_shown_who_it_is() {
             not_before_ms: 0,
         };
     }, "
+        only binary
         a: session token anna.s:news.h:news; subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 4600000 ms
         b: GET /topics/news | Authorization: Bearer anna.s:news.h:news

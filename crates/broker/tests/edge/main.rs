@@ -26,6 +26,7 @@ mod http_parameters;
 mod input;
 mod inspection;
 mod journal;
+mod json;
 mod line;
 mod native;
 mod native_ends;

@@ -162,6 +162,7 @@ fn handshake_timeout() {
 #[test]
 fn close_codes() {
     script! { |settings| settings.limits.frame_bytes_max = 1_000, "
+        only binary
         a: session; close 1000 bye => a: close 1000, closed
         a: session; close => a: close, closed
         a: session; text hello => a: close 1003 native frames are binary messages, closed
@@ -184,6 +185,7 @@ fn close_codes() {
 #[test]
 fn malformed_frames() {
     script! { "
+        only binary
         a0: session; frame
             a0: error connection malformed_frame
             a0: close 3500 protocol_error, closed
@@ -232,6 +234,7 @@ fn malformed_frames() {
 #[test]
 fn malformed_hellos() {
     script! { "
+        only binary
         b0: connect ws => b0: 101 crore.v1
         b0: frame 01 00 02 00
             b0: error connection unsupported_version
@@ -254,6 +257,7 @@ fn malformed_hellos() {
 #[test]
 fn behind_the_end() {
     script! { "
+        only binary
         a: session; bytes 8184 00000000 74657874 8283 00000000 070007
             a: close 1003 native frames are binary messages, closed
         a: connect ws => a: 101 crore.v1

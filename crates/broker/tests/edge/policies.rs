@@ -16,6 +16,7 @@ fn by_rule(policy: LagPolicy) -> impl Fn(&mut Settings) {
 #[test]
 fn conflate() {
     script! { by_rule(LagPolicy::Conflate), "
+        only binary
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: block
@@ -53,6 +54,7 @@ fn conflate_with_nothing_between() {
 #[test]
 fn conflate_again_and_again() {
     script! { by_rule(LagPolicy::Conflate), "
+        only binary
         b, a: session
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
@@ -97,6 +99,7 @@ fn drop() {
 #[test]
 fn disconnect() {
     script! { by_rule(LagPolicy::Disconnect), "
+        only binary
         b, a: session
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         b: flood news 1..2 => a: message 1 1<0 1, 2<1 2
@@ -126,6 +129,7 @@ fn disconnect() {
 fn a_recovery_is_complete() {
     for policy in [LagPolicy::Conflate, LagPolicy::Drop, LagPolicy::Disconnect] {
         script! { by_rule(policy), "
+            only binary
             b: session; flood news 1..30
             a: session
             homes stop

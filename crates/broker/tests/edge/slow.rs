@@ -14,6 +14,7 @@ fn small_outbox(settings: &mut Settings) {
 #[test]
 fn overflow() {
     script! { small_outbox, "
+        only binary
         b, a: session
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
@@ -39,6 +40,7 @@ fn overflow() {
 #[test]
 fn trickle() {
     script! { small_outbox, "
+        only binary
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: block
@@ -194,6 +196,7 @@ fn overtaken_by_eviction() {
 #[test]
 fn filters_come_back() {
     script! { small_outbox, "
+        only binary
         b, a: session
         a: subscribe 1 x/#, 2 #, 3 x/1 => a: subscribed 1 filter, 2 filter, 3 through 7:0
         a: block

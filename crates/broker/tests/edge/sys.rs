@@ -52,6 +52,7 @@ fn a_token_must_name_it() {
 #[test]
 fn clients_and_topics_live_and_go() {
     script! { with_events, "
+        only binary
         s: session
         s: subscribe 1 $sys/clients/connected since 7:0, 2 $sys/clients/disconnected, 3 $sys/topics/occupied, 4 $sys/topics/vacated
             s: subscribed 1 through 7:0 continued replaying, 2 through 7:1, 3 through 7:1
@@ -83,6 +84,7 @@ fn clients_and_topics_live_and_go() {
 #[test]
 fn a_storm_is_summarised() {
     script! { with_events, "
+        only binary
         s: session; subscribe 1 $sys/clients/connected, 2 $sys/topics/occupied
             s: subscribed 1 through 7:1, 2 through 7:1
         time +1s

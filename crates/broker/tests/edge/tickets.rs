@@ -174,6 +174,7 @@ fn an_index_changes_hands_on_the_way() {
 #[test]
 fn a_slow_client() {
     script! { with_tickets, "
+        only binary
         b, a: session
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block

@@ -151,7 +151,7 @@ impl Conversation {
             let mut head = Vec::new();
             upgrade.encode_response(&mut head, Some(chosen));
             self.out.push(head);
-            let early = upgrade.early_messages(EARLY_FRAME_PREFIX);
+            let early = upgrade.early_messages(EARLY_FRAME_PREFIX, Opcode::Binary);
             let early = early.expect("frames that can be read");
             self.input.splice(..consumed, early);
             self.is_upgraded = true;

@@ -383,7 +383,7 @@ fn wanted_connections(query: &ConnectionsQuery) -> Result<ConnectionsWanted, Ref
         Network::parse(text).ok_or_else(|| bad_request("`address` must be an address or a network"))
     };
     let spoken = |text: &String| {
-        let expected = "`protocol` must be native, events, echo or http";
+        let expected = "`protocol` must be native, json, events, echo or http";
         Transport::of(text).ok_or_else(|| bad_request(expected))
     };
     Ok(ConnectionsWanted {

@@ -181,7 +181,11 @@ fn rule(rule: &RuleSettings, settings: &Settings) -> Value {
 /// The data of charts: counters since the start, and present values.
 pub fn statistics(statistics: &NodeStatistics, took: Duration, uptime: Duration) -> Value {
     let NodeStatistics { edge, home, log, memory, door, .. } = statistics;
-    let known = edge.native_sessions + edge.event_streams + edge.echo_sessions + edge.long_polls;
+    let known = edge.native_sessions
+        + edge.json_sessions
+        + edge.event_streams
+        + edge.echo_sessions
+        + edge.long_polls;
     let components: Map<String, Value> = memory
         .iter()
         .map(|(component, bytes)| (component.name().to_owned(), bytes.into()))
@@ -195,6 +199,7 @@ pub fn statistics(statistics: &NodeStatistics, took: Duration, uptime: Duration)
         "connections_max": statistics.connections_max,
         "protocols": {
             "native": edge.native_sessions,
+            "json": edge.json_sessions,
             "events": edge.event_streams,
             "echo": edge.echo_sessions,
             "http": edge.connections.saturating_sub(known),

@@ -30,7 +30,7 @@ struct ListArguments {
     /// List only connections from this address or network (192.0.2.0/24).
     #[arg(long, value_name = "NETWORK")]
     address: Option<String>,
-    /// List only connections of this protocol: native, events, echo or http.
+    /// List only connections of this protocol: native, json, events, echo or http.
     #[arg(long, value_name = "PROTOCOL")]
     protocol: Option<String>,
     /// List only connections whose token has a `sub` that begins with this text.

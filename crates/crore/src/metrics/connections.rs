@@ -6,9 +6,14 @@ use std::borrow::Cow;
 
 /// Families of an edge's connections.
 pub fn write(families: &mut Families, edge: &EdgeStatistics) {
-    let known = edge.native_sessions + edge.event_streams + edge.echo_sessions + edge.long_polls;
+    let known = edge.native_sessions
+        + edge.json_sessions
+        + edge.event_streams
+        + edge.echo_sessions
+        + edge.long_polls;
     let sessions = [
         ("native", edge.native_sessions),
+        ("json", edge.json_sessions),
         ("events", edge.event_streams),
         ("long_poll", edge.long_polls),
         ("echo", edge.echo_sessions),

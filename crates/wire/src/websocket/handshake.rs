@@ -235,14 +235,14 @@ impl<'r, 'a> Upgrade<'r, 'a> {
             .ok_or(Refusal::Subprotocol)
     }
 
-    /// The messages that the client sent with its handshake, as masked binary frames in the order
-    /// of the offers. Each offered name with the prefix `prefix` carries one message: the rest of
-    /// the name is its bytes in base64url without padding (RFC 4648 section 5). A head is bounded,
-    /// so the messages are, too.
+    /// The messages that the client sent with its handshake, as masked frames of this kind in the
+    /// order of the offers. Each offered name with the prefix `prefix` carries one message: the
+    /// rest of the name is its bytes in base64url without padding (RFC 4648 section 5). A head is
+    /// bounded, so the messages are, too.
     ///
     /// # Errors
     /// [`Refusal::BadSubprotocol`] if a name is not base64url.
-    pub fn early_messages(&self, prefix: &str) -> Result<Vec<u8>, Refusal> {
+    pub fn early_messages(&self, prefix: &str, kind: Opcode) -> Result<Vec<u8>, Refusal> {
         let mut frames = Vec::new();
         for name in self.subprotocols() {
             let Some(encoded) = name.strip_prefix(prefix) else {
@@ -251,7 +251,7 @@ impl<'r, 'a> Upgrade<'r, 'a> {
             let decoded = BASE64_URL.decode(encoded);
             let message = decoded.map_err(|_| Refusal::BadSubprotocol)?;
             // A mask of zeros leaves the bytes unchanged.
-            frame::encode(&mut frames, true, Opcode::Binary, &message, Some([0; 4]));
+            frame::encode(&mut frames, true, kind, &message, Some([0; 4]));
         }
         Ok(frames)
     }

@@ -20,7 +20,7 @@ pub(crate) struct Driven {
     pub consumed: usize,
     /// Length of the next unit; 0 if it is unknown.
     pub needs: usize,
-    /// Frames of the handshake that wait, before the rest of the input.
+    /// Frames of a handshake or a list that wait, before the rest of the input.
     pub early: Vec<u8>,
     /// A unit of it was a whole frame, message or request.
     pub is_whole: bool,
@@ -60,8 +60,9 @@ impl Input {
 pub(crate) enum Progress {
     /// The number of bytes that are dealt with; more may follow.
     Consumed(usize),
-    /// The bytes of a handshake, and the frames that came with it; they precede later ones.
-    Upgraded(usize, Vec<u8>),
+    /// The bytes of a handshake, or of a list of frames, and the frames that came in it; they
+    /// precede later ones.
+    Brought(usize, Vec<u8>),
     /// An unfinished unit, and its minimum length in bytes.
     Needs(usize),
     /// Nothing more for now: paused, or closing.

@@ -34,15 +34,10 @@ impl Edge {
         settings.is_some_and(|settings| plain_bytes >= settings.bytes_min as usize)
     }
 
-    /// Puts a binary message of these parts into the ring, compressed; `None` if that is not worth
-    /// it.
-    pub(crate) fn enter_packed(&mut self, parts: &[&[u8]], origin: Origin) -> Option<Packed> {
-        self.enter_packed_as(Opcode::Binary, parts, origin)
-    }
-
     /// Puts a frame for one connection into the ring, compressed, within the turn's share.
     pub(crate) fn enter_packed_privately(
         &mut self,
+        opcode: Opcode,
         window_bits: u8,
         parts: &[&[u8]],
         origin: Origin,
@@ -55,13 +50,14 @@ impl Edge {
             return None;
         }
         self.work.compression.take_share(plain_bytes);
-        self.enter_packed(parts, origin)
+        self.enter_packed(opcode, parts, origin)
     }
 
     /// Queues an answer to one connection, compressed; false if that is not worth it.
     pub(crate) fn send_packed(&mut self, index: ConnIndex, message: &[u8]) -> bool {
-        let window_bits = self.window_bits(index);
-        let packed = self.enter_packed_privately(window_bits, &[message], Origin::Private);
+        let slot = &self.connections.slots[index];
+        let (opcode, window_bits) = (slot.facts().form.opcode(), slot.window_bits());
+        let packed = self.enter_packed_privately(opcode, window_bits, &[message], Origin::Private);
         if let Some(packed) = packed {
             self.push_place(index, packed.place);
         }
@@ -79,14 +75,15 @@ impl Edge {
         if !fits(self.window_bits(index), message.len()) || !self.is_worth_packing(message.len()) {
             return false;
         }
-        let packed = self.enter_packed_as(opcode, &[message], Origin::Private);
+        let packed = self.enter_packed(opcode, &[message], Origin::Private);
         if let Some(packed) = packed {
             self.push_place(index, packed.place);
         }
         packed.is_some()
     }
 
-    fn enter_packed_as(
+    /// Puts a message of these parts into the ring, compressed; `None` if that is not worth it.
+    pub(crate) fn enter_packed(
         &mut self,
         opcode: Opcode,
         parts: &[&[u8]],

@@ -14,7 +14,7 @@ use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::HomeId;
 use crate::notice::{Encoded, Settles};
 use crate::position::Position;
-use crate::protocol::flag;
+use crate::protocol::{Form, flag};
 use crate::session::{events, native::encode as native};
 use log::RecordView;
 use stdx::chunk::Slice;
@@ -87,12 +87,13 @@ impl Edge {
         let index = self.subscriptions[subscription].connection;
         let slot = &self.connections.slots[index];
         self.statistics.delivered += 1;
-        let place = if slot.facts().shares_frames {
+        let facts = slot.facts();
+        let place = if facts.shares_frames {
             match slot.window_bits() {
-                0 => self.native_place(delivery),
-                window_bits => match self.packed_place(window_bits, delivery) {
+                0 => self.native_place(facts.form, delivery),
+                window_bits => match self.packed_place(facts.form, window_bits, delivery) {
                     Some(place) => place,
-                    None => self.native_place(delivery),
+                    None => self.native_place(facts.form, delivery),
                 },
             }
         } else if slot.is(flag::RAW) {
@@ -100,7 +101,7 @@ impl Edge {
                 Some(place) => place,
                 None => *delivery.raw.insert(self.enter_raw(delivery)),
             }
-        } else if slot.facts().answers_requests {
+        } else if facts.answers_requests {
             return self.deliver_to_poll(index, delivery.record);
         } else {
             return self.deliver_event(index, subscription, delivery);
@@ -151,20 +152,27 @@ impl Edge {
         self.push_place(index, place);
     }
 
-    fn native_place(&mut self, delivery: &mut Delivery<'_>) -> FrameNumber {
-        match delivery.native.filter(|&place| self.outboxes.holds(place)) {
-            Some(place) => place,
-            None => *delivery.native.insert(self.enter_native(delivery)),
+    fn native_place(&mut self, form: Form, delivery: &mut Delivery<'_>) -> FrameNumber {
+        let entered = delivery.native[form as usize].plain;
+        if let Some(place) = entered.filter(|&place| self.outboxes.holds(place)) {
+            return place;
         }
+        let place = match form {
+            Form::Binary => self.enter_native(delivery),
+            Form::Json => self.enter_json(delivery),
+        };
+        delivery.native[form as usize].plain = Some(place);
+        place
     }
 
     /// The compressed frame, for a client with this window; `None`: it gets the other one.
     fn packed_place(
         &mut self,
+        form: Form,
         window_bits: u8,
         delivery: &mut Delivery<'_>,
     ) -> Option<FrameNumber> {
-        if let Some(packed) = delivery.packed {
+        if let Some(packed) = delivery.native[form as usize].packed {
             if !packed.fits(window_bits) {
                 return None;
             }
@@ -172,25 +180,69 @@ impl Edge {
                 return Some(packed.place);
             }
         }
-        let packed = self.enter_native_packed(window_bits, delivery).unwrap_or(Packed::USELESS);
-        delivery.packed = Some(packed);
+        let packed = self.enter_native_packed(form, window_bits, delivery);
+        let packed = packed.unwrap_or(Packed::USELESS);
+        delivery.native[form as usize].packed = Some(packed);
         packed.fits(window_bits).then_some(packed.place)
     }
 
-    fn enter_native_packed(&mut self, window_bits: u8, delivery: &Delivery<'_>) -> Option<Packed> {
+    fn enter_native_packed(
+        &mut self,
+        form: Form,
+        window_bits: u8,
+        delivery: &Delivery<'_>,
+    ) -> Option<Packed> {
         let payload = delivery.view.payload();
         if !self.is_worth_packing(payload.len()) {
             return None;
         }
-        let (head, attributes) = self.native_head(delivery);
-        let parts = [&head[..], &attributes, payload];
-        let packed = if delivery.is_private {
-            self.enter_packed_privately(window_bits, &parts, delivery.origin())
-        } else {
-            self.enter_packed(&parts, delivery.origin())
+        let pack = |edge: &mut Edge, parts: &[&[u8]]| {
+            let (opcode, origin) = (form.opcode(), delivery.origin());
+            if delivery.is_private {
+                edge.enter_packed_privately(opcode, window_bits, parts, origin)
+            } else {
+                edge.enter_packed(opcode, parts, origin)
+            }
         };
+        match form {
+            Form::Binary => {
+                let (head, attributes) = self.native_head(delivery);
+                let packed = pack(self, &[&head[..], &attributes, payload]);
+                self.work.attributes = attributes;
+                packed
+            }
+            Form::Json => {
+                let text = self.json_of(delivery);
+                let packed = pack(self, &[&text]);
+                self.work.scratch = text;
+                packed
+            }
+        }
+    }
+
+    fn enter_json(&mut self, delivery: &Delivery<'_>) -> FrameNumber {
+        let text = self.json_of(delivery);
+        let place = self.enter_text(&text, delivery.origin());
+        self.work.scratch = text;
+        place
+    }
+
+    /// The message as JSON, in the buffer `scratch`, which the caller gives back.
+    fn json_of(&mut self, delivery: &Delivery<'_>) -> Vec<u8> {
+        let attributes = self.attributes_of(&delivery.view);
+        let mut text = std::mem::take(&mut self.work.scratch);
+        text.clear();
+        let alias = self.alias(delivery.home, delivery.topic);
+        let epoch = self.epoch_of_topic(delivery);
+        native::topic_message_json(alias, epoch, &delivery.view, &attributes, &mut text);
         self.work.attributes = attributes;
-        packed
+        text
+    }
+
+    /// Puts a text message into the ring.
+    pub(crate) fn enter_text(&mut self, text: &[u8], origin: Origin) -> FrameNumber {
+        let header = encode_header(true, Opcode::Text, text.len(), None);
+        self.enter_bytes(&[header.as_bytes(), text], origin)
     }
 
     fn enter_native(&mut self, delivery: &Delivery<'_>) -> FrameNumber {
@@ -258,11 +310,15 @@ impl Edge {
     fn enter_raw(&mut self, delivery: &Delivery<'_>) -> FrameNumber {
         let mut event = std::mem::take(&mut self.work.scratch);
         event.clear();
-        let partition = self.subscriptions.partition_of_topic(delivery.home, delivery.topic);
-        let epoch = self.settings.log_of(partition).epoch;
+        let epoch = self.epoch_of_topic(delivery);
         events::encode::append_raw_event(epoch, &delivery.view, &mut event);
         let place = self.enter_bytes(&[&event], delivery.origin());
         self.work.scratch = event;
         place
+    }
+
+    fn epoch_of_topic(&mut self, delivery: &Delivery<'_>) -> u64 {
+        let partition = self.subscriptions.partition_of_topic(delivery.home, delivery.topic);
+        self.settings.log_of(partition).epoch
     }
 }

@@ -13,6 +13,7 @@ use crate::edge::subscriptions::{MatchedIndex, Stage};
 use crate::ids::SubIndex;
 use crate::mail::PartitionId;
 use crate::notice::{Encoded, Settles};
+use crate::protocol::Form;
 use crate::session::native::encode as native;
 
 impl Edge {
@@ -26,21 +27,27 @@ impl Edge {
     ) {
         let mut targets = std::mem::take(&mut self.work.targets);
         let topic = self.subscriptions.takers_by_filter(by_filter, &mut targets);
-        let mut is_wanted = false;
+        let mut is_wanted = [false; Form::ALL.len()];
         let mut has_streams = false;
         for &subscription in &targets {
             let entry = &self.subscriptions[subscription];
             if entry.stage == Stage::Pending {
                 self.passed_while_opening(subscription, partition);
-            } else if self.connections.slots[entry.connection].facts().has_one_cursor {
+                continue;
+            }
+            let facts = self.connections.slots[entry.connection].facts();
+            if facts.has_one_cursor {
                 has_streams = true;
             } else {
-                is_wanted = is_wanted || !self.is_catching_up(subscription, partition);
+                let is_wanted = &mut is_wanted[facts.form as usize];
+                *is_wanted = *is_wanted || !self.is_catching_up(subscription, partition);
             }
         }
         let topic = std::str::from_utf8(&topic).unwrap_or_default();
-        if is_wanted {
-            self.deliver_shared(&targets, topic, partition, delivery);
+        for form in Form::ALL {
+            if is_wanted[form as usize] {
+                self.deliver_shared(form, &targets, topic, partition, delivery);
+            }
         }
         if has_streams {
             self.deliver_to_streams(&targets, topic, partition, delivery);
@@ -49,8 +56,11 @@ impl Edge {
         self.work.targets = targets;
     }
 
+    /// The subscribers with frames of one form. Forms take turns, because making room for the frame
+    /// of the second one may take that of the first one away.
     fn deliver_shared(
         &mut self,
+        form: Form,
         targets: &[SubIndex],
         topic: &str,
         partition: PartitionId,
@@ -66,10 +76,11 @@ impl Edge {
         let is_native = |edge: &Edge, subscription: SubIndex| {
             let entry = &edge.subscriptions[subscription];
             let slot = &edge.connections.slots[entry.connection];
-            entry.stage == Stage::ByFilter && slot.facts().shares_frames
+            let facts = slot.facts();
+            entry.stage == Stage::ByFilter && facts.shares_frames && facts.form == form
         };
         // Making room for it may make others lag: the edge asks only then which of them catch up.
-        let (packed, plain) = self.enter_shared(targets, topic, partition, delivery, origin);
+        let (packed, plain) = self.enter_shared(form, targets, topic, partition, delivery, origin);
         let mut has_apart = false;
         for &subscription in targets {
             let index = self.subscriptions[subscription].connection;
@@ -108,6 +119,7 @@ impl Edge {
     /// everybody is served whom the first does not fit.
     fn enter_shared(
         &mut self,
+        form: Form,
         targets: &[SubIndex],
         topic: &str,
         partition: PartitionId,
@@ -120,7 +132,7 @@ impl Edge {
         let is_packed = self.settings.compression.is_some()
             && targets.iter().any(|&target| window_bits_of(self, target) > 0);
         let packed = if is_packed {
-            self.enter_by_filter_packed(topic, partition, delivery, None, origin)
+            self.enter_by_filter_packed(form, topic, partition, delivery, None, origin)
         } else {
             None
         };
@@ -129,7 +141,7 @@ impl Edge {
         {
             return (Some(packed), None);
         }
-        let plain = self.enter_by_filter(topic, partition, delivery, None, origin);
+        let plain = self.enter_by_filter(form, topic, partition, delivery, None, origin);
         // Two large frames may be more than the ring keeps.
         (packed.filter(|packed| self.outboxes.holds(packed.place)), Some(plain))
     }
@@ -172,11 +184,14 @@ impl Edge {
         let origin = self.origin_of(subscription, partition, after, is_paid);
         let entry = &self.subscriptions[subscription];
         let (index, client) = (entry.connection, entry.client);
-        let place = if self.connections.slots[index].facts().shares_frames {
-            let to = Some((client, self.window_bits(index)));
-            match self.enter_by_filter_packed(topic, partition, delivery, to, origin) {
+        let facts = self.connections.slots[index].facts();
+        let place = if facts.shares_frames {
+            let (form, to) = (facts.form, Some((client, self.window_bits(index))));
+            match self.enter_by_filter_packed(form, topic, partition, delivery, to, origin) {
                 Some(packed) => packed.place,
-                None => self.enter_by_filter(topic, partition, delivery, Some(client), origin),
+                None => {
+                    self.enter_by_filter(form, topic, partition, delivery, Some(client), origin)
+                }
             }
         } else {
             let mut event = std::mem::take(&mut self.work.scratch);
@@ -211,15 +226,18 @@ impl Edge {
     /// number.
     fn enter_by_filter(
         &mut self,
+        form: Form,
         topic: &str,
         partition: PartitionId,
         delivery: &Delivery<'_>,
         subscription: Option<u32>,
         origin: Origin,
     ) -> FrameNumber {
-        self.with_filter_head(topic, partition, delivery, subscription, &mut |edge, head| {
+        let at = (topic, partition);
+        self.with_filter_head(form, at, delivery, subscription, &mut |edge, head| match form {
             // The attributes are in the head.
-            edge.enter_message(head, &[], delivery.record, &delivery.view, origin)
+            Form::Binary => edge.enter_message(head, &[], delivery.record, &delivery.view, origin),
+            Form::Json => edge.enter_text(head, origin),
         })
     }
 
@@ -227,6 +245,7 @@ impl Edge {
     /// all.
     fn enter_by_filter_packed(
         &mut self,
+        form: Form,
         topic: &str,
         partition: PartitionId,
         delivery: &Delivery<'_>,
@@ -238,24 +257,27 @@ impl Edge {
             return None;
         }
         let subscription = to.map(|(subscription, _)| subscription);
-        self.with_filter_head(
-            topic,
-            partition,
-            delivery,
-            subscription,
-            &mut |edge, head| match to {
+        let payload = match form {
+            Form::Binary => payload,
+            Form::Json => &[],
+        };
+        let at = (topic, partition);
+        self.with_filter_head(form, at, delivery, subscription, &mut |edge, head| {
+            let (opcode, parts) = (form.opcode(), [head, payload]);
+            match to {
                 Some((_, window_bits)) => {
-                    edge.enter_packed_privately(window_bits, &[head, payload], origin)
+                    edge.enter_packed_privately(opcode, window_bits, &parts, origin)
                 }
-                None => edge.enter_packed(&[head, payload], origin),
-            },
-        )
+                None => edge.enter_packed(opcode, &parts, origin),
+            }
+        })
     }
 
+    /// Passes the part of the frame before the payload to `enter`; in JSON, the whole frame.
     fn with_filter_head<T>(
         &mut self,
-        topic: &str,
-        partition: PartitionId,
+        form: Form,
+        (topic, partition): (&str, PartitionId),
         delivery: &Delivery<'_>,
         subscription: Option<u32>,
         enter: &mut dyn FnMut(&mut Edge, &[u8]) -> T,
@@ -265,7 +287,14 @@ impl Edge {
         let mut head = std::mem::take(&mut self.work.scratch);
         head.clear();
         let at = (topic, partition, self.settings.log_of(partition).epoch);
-        native::filter_message_head(at, subscription, view, &attributes, &mut head);
+        match form {
+            Form::Binary => {
+                native::filter_message_head(at, subscription, view, &attributes, &mut head);
+            }
+            Form::Json => {
+                native::filter_message_json(at, subscription, view, &attributes, &mut head);
+            }
+        }
         let entered = enter(self, &head);
         self.work.scratch = head;
         self.work.attributes = attributes;

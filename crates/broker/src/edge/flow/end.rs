@@ -62,6 +62,7 @@ impl Edge {
         if slot.facts().is_lasting {
             match slot.facts().transport {
                 Transport::Native => self.statistics.native_sessions -= 1,
+                Transport::Json => self.statistics.json_sessions -= 1,
                 Transport::Events => self.statistics.event_streams -= 1,
                 Transport::Echo => self.statistics.echo_sessions -= 1,
                 Transport::Http => {}

@@ -92,7 +92,7 @@ impl Edge {
         if early.is_empty() {
             Progress::Consumed(consumed)
         } else {
-            Progress::Upgraded(consumed, early)
+            Progress::Brought(consumed, early)
         }
     }
 
@@ -236,26 +236,34 @@ impl Edge {
         protocol: Protocol,
         answer: &Answer,
     ) -> Vec<u8> {
-        let subprotocols: &[&str] =
-            if protocol.facts().awaits_hello { &[native::SUBPROTOCOL] } else { &[] };
+        let subprotocols: &[&str] = if protocol.facts().awaits_hello {
+            &[native::SUBPROTOCOL, native::SUBPROTOCOL_JSON]
+        } else {
+            &[]
+        };
         let checked = Upgrade::check(request).and_then(|upgrade| {
             let chosen = match subprotocols {
                 [] => None,
                 supported => Some(upgrade.choose_subprotocol(supported)?),
+            };
+            let protocol = match chosen {
+                Some(native::SUBPROTOCOL_JSON) => Protocol::JsonStart,
+                _ => protocol,
             };
             let deflate = match self.settings.compression {
                 Some(_) => upgrade.choose_deflate()?,
                 None => None,
             };
             let early = if protocol.facts().awaits_hello {
-                upgrade.early_messages(native::EARLY_FRAME_PREFIX)?
+                let kind = protocol.facts().form.opcode();
+                upgrade.early_messages(native::EARLY_FRAME_PREFIX, kind)?
             } else {
                 Vec::new()
             };
-            Ok((upgrade, chosen, deflate, early))
+            Ok((upgrade, protocol, chosen, deflate, early))
         });
         match checked {
-            Ok((upgrade, chosen, deflate, early)) => {
+            Ok((upgrade, protocol, chosen, deflate, early)) => {
                 let mut head = std::mem::take(&mut self.work.scratch);
                 head.clear();
                 upgrade.encode_response_with(&mut head, chosen, deflate);

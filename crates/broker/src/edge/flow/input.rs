@@ -153,25 +153,38 @@ impl Edge {
 
     /// Hands the session unit after unit.
     fn drive(&mut self, index: ConnIndex, bytes: &mut [u8], scan: &mut HeadScan) -> Driven {
+        self.connections.slots[index].clear(flag::SERVED);
+        let driven = self.drive_on(index, bytes, scan, &mut 0);
+        self.choke(index);
+        driven
+    }
+
+    /// The same, after a number of frames in this turn.
+    fn drive_on(
+        &mut self,
+        index: ConnIndex,
+        bytes: &mut [u8],
+        scan: &mut HeadScan,
+        frames: &mut u32,
+    ) -> Driven {
         let mut consumed = 0;
-        let mut frames = 0;
         let mut needs = 0;
         let mut early = Vec::new();
         let mut is_whole = false;
-        self.connections.slots[index].clear(flag::SERVED);
         while consumed < bytes.len() {
             let slot = &mut self.connections.slots[index];
             if slot.is(flag::CLOSING | flag::PAUSED | flag::CHOKED | flag::HELD | flag::RESUMED) {
                 break;
             }
-            if frames >= self.settings.limits.turn_frames_max {
+            if *frames >= self.settings.limits.turn_frames_max {
                 slot.set(flag::RESUMED);
                 self.connections.spend(self.connections.slots.key(index));
                 break;
             }
             let work_bytes = self.compression_work();
             let rest = &mut bytes[consumed..];
-            let progress = match self.connections.slots[index].protocol {
+            let protocol = self.connections.slots[index].protocol;
+            let progress = match protocol {
                 Protocol::Http => self.http_input(index, rest, scan),
                 #[cfg(feature = "line-protocol")]
                 Protocol::Line => self.line_input(index, rest),
@@ -184,13 +197,18 @@ impl Edge {
                     self.connections.slots[index].set(flag::SERVED);
                     is_whole |= !self.is_in_unit(index);
                 }
-                Progress::Upgraded(bytes, mut frames) => {
+                Progress::Brought(bytes, mut brought) => {
                     consumed += bytes;
                     self.connections.slots[index].set(flag::SERVED);
-                    // One level deep: an upgraded connection is not upgraded again.
+                    // Two levels deep: a handshake may bring a list, and a list brings no other.
                     is_whole = true;
-                    let driven = self.drive(index, &mut frames, scan);
-                    early = frames.split_off(driven.consumed);
+                    // A handshake comes once; lists could take the whole turn.
+                    let of_handshake = &mut 0;
+                    let counted =
+                        if protocol == Protocol::Http { of_handshake } else { &mut *frames };
+                    let driven = self.drive_on(index, &mut brought, scan, counted);
+                    early = driven.early;
+                    early.extend_from_slice(&brought[driven.consumed..]);
                     if !early.is_empty() {
                         break;
                     }
@@ -203,9 +221,8 @@ impl Edge {
             }
             // Inflating, and compressing an echo, cost more than the bytes on the wire.
             let work_bytes = self.compression_work() - work_bytes;
-            frames += 1 + (work_bytes / WORK_BYTES_FRAME) as u32;
+            *frames += 1 + (work_bytes / WORK_BYTES_FRAME) as u32;
         }
-        self.choke(index);
         Driven { consumed, needs, early, is_whole }
     }
 

@@ -24,6 +24,7 @@ mod input;
 mod inspect;
 mod items;
 mod journal;
+mod json;
 #[cfg(feature = "line-protocol")]
 mod line;
 mod links;

@@ -6,6 +6,7 @@
 use crate::edge::{Edge, Protocol};
 use crate::ids::ConnIndex;
 use crate::notice::{Notice, Welcome};
+use crate::protocol::Form;
 use crate::session::native::PING_INTERVAL_MIN_S;
 use crate::session::native::decode::{Frame, Violation, decode};
 use wire::native::{self, ErrorCode, Reference};
@@ -20,14 +21,21 @@ impl Edge {
             Ok(Frame::Subscribe(items)) => self.subscribe_items(index, items.iter()),
             Ok(Frame::Unsubscribe(items)) => self.unsubscribe_items(index, items.iter()),
             Ok(Frame::Command(command)) => self.command(index, command),
-            Err(violation) => self.native_violated(index, &violation),
+            Err(violation) => self.native_violated(index, &violation, None),
         }
     }
 
+    /// Refuses a frame, with this explanation or with the text of the code.
     #[cold]
-    fn native_violated(&mut self, index: ConnIndex, violation: &Violation) {
+    pub(crate) fn native_violated(
+        &mut self,
+        index: ConnIndex,
+        violation: &Violation,
+        message: Option<&str>,
+    ) {
         self.statistics.protocol_errors += 1;
-        self.refuse(index, violation.reference, violation.refusal);
+        let Violation { reference, refusal, .. } = *violation;
+        self.notify(index, &Notice::Failed { reference, refusal, message });
         if let Some((code, reason)) = violation.close {
             self.close_websocket(index, WebSocketClose(code.number()), reason);
         }
@@ -71,11 +79,19 @@ impl Edge {
             },
             ticket_lifetime_s: settings.tickets.lifetime_s(),
         });
-        self.connections.slots[index].protocol = Protocol::Native;
+        let slot = &mut self.connections.slots[index];
+        let form = slot.facts().form;
+        slot.protocol = match form {
+            Form::Binary => Protocol::Native,
+            Form::Json => Protocol::Json,
+        };
         self.set_ping_interval(index, ping_interval_s);
         self.count_handshake(index);
         self.stamp_hello(index);
-        self.statistics.native_sessions += 1;
+        match form {
+            Form::Binary => self.statistics.native_sessions += 1,
+            Form::Json => self.statistics.json_sessions += 1,
+        }
         self.session_began(index);
         self.notify(index, &welcome);
         match ticket {

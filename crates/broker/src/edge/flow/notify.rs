@@ -278,7 +278,8 @@ impl Edge {
         let index = self.subscriptions[subscription].connection;
         let client = self.subscriptions[subscription].client;
         let is_last = !self.subscriptions.is_stream_catching_up(index);
-        let notice = Notice::FilterCaughtUp { client, partition, through, is_last };
+        let epoch = self.settings.log_of(partition).epoch;
+        let notice = Notice::FilterCaughtUp { client, epoch, partition, through, is_last };
         self.notify_of(index, subscription, &notice);
     }
 
@@ -300,7 +301,9 @@ impl Edge {
         is_owed: bool,
     ) -> Vec<u8> {
         let mut bytes = Vec::new();
-        self.session(index).encode_positions(client, settled, is_owed, &mut bytes);
+        let settings = self.settings.clone();
+        let mut session = self.session(index);
+        session.encode_positions(client, settled, is_owed, &settings, &mut bytes);
         bytes
     }
 

@@ -5,7 +5,7 @@ use crate::edge::outbox::{FrameNumber, Origin};
 use crate::edge::subscriptions::{Next, Stage};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{HomeId, PartitionId, StreamPosition, ToHome};
-use crate::protocol::flag;
+use crate::protocol::{Form, flag};
 use stdx::key::Key;
 
 /// The bounds of a step: entries examined, subscriptions notified, bytes queued.
@@ -21,7 +21,7 @@ struct Step {
     looked: usize,
     told: usize,
     bytes: usize,
-    shared: Option<(u32, FrameNumber, usize)>,
+    shared: Option<(u32, Form, FrameNumber, usize)>,
 }
 
 impl Step {
@@ -142,8 +142,9 @@ impl Edge {
         }
         if facts.shares_frames
             && !slot.is(flag::CATCHING_UP)
-            && let Some((number, place, len)) = step.shared
+            && let Some((number, form, place, len)) = step.shared
             && number == client
+            && form == facts.form
             && self.outboxes.holds(place)
         {
             step.told += 1;
@@ -167,7 +168,7 @@ impl Edge {
         let place = self.enter_bytes(&[&bytes], Origin::Told);
         self.push_place(index, place);
         if facts.shares_frames && !self.connections.slots[index].is(flag::CATCHING_UP) {
-            step.shared = Some((client, place, bytes.len()));
+            step.shared = Some((client, facts.form, place, bytes.len()));
         }
     }
 }

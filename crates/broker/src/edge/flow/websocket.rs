@@ -4,7 +4,7 @@
 use crate::edge::{Edge, End, NONE, Progress, flag};
 use crate::ids::ConnIndex;
 use crate::notice::Notice;
-use crate::protocol::Transport;
+use crate::protocol::{Form, Transport};
 use crate::session::State;
 use wire::codec::Step;
 use wire::native::CloseCode as NativeClose;
@@ -53,7 +53,11 @@ impl Edge {
             Ok(Step::More { needed }) => Progress::Needs(needed),
             Ok(Step::Done { consumed, .. }) => {
                 self.pause_for_log(index);
-                Progress::Consumed(consumed)
+                if facts.form == Form::Json && !self.work.json_frames.is_empty() {
+                    Progress::Brought(consumed, std::mem::take(&mut self.work.json_frames))
+                } else {
+                    Progress::Consumed(consumed)
+                }
             }
             Err(error) => {
                 self.statistics.protocol_errors += 1;
@@ -68,7 +72,8 @@ impl Edge {
     }
 
     fn websocket_event(&mut self, index: ConnIndex, event: Event<'_>) {
-        let is_echo = self.connections.slots[index].facts().transport == Transport::Echo;
+        let facts = self.connections.slots[index].facts();
+        let is_echo = facts.transport == Transport::Echo;
         match event {
             // A compressed frame comes here once it is inflated.
             Event::Fragment | Event::Pong(_) | Event::Compressed(..) => {}
@@ -79,6 +84,15 @@ impl Edge {
             }
             Event::Text(text) if is_echo => self.echo(index, Opcode::Text, text.as_bytes()),
             Event::Binary(bytes) if is_echo => self.echo(index, Opcode::Binary, bytes),
+            Event::Text(text) if facts.form == Form::Json => self.json_message(index, text),
+            Event::Binary(_) if facts.form == Form::Json => {
+                self.statistics.protocol_errors += 1;
+                self.close_websocket(
+                    index,
+                    CloseCode::UNSUPPORTED_DATA,
+                    "frames in JSON are text messages",
+                );
+            }
             Event::Text(_) => {
                 self.statistics.protocol_errors += 1;
                 self.close_websocket(

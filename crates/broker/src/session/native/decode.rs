@@ -131,7 +131,8 @@ fn position_of(position: native::Position) -> Position {
     Position { epoch: position.epoch, offset: position.offset }
 }
 
-fn violation(error: &FrameError) -> Violation {
+/// The answer to a frame that cannot be decoded.
+pub(crate) fn violation(error: &FrameError) -> Violation {
     const CODES: [(ErrorCode, CloseCode); 3] = [
         (ErrorCode::UnsupportedVersion, CloseCode::UnsupportedVersion),
         (ErrorCode::UnsupportedFrame, CloseCode::UnsupportedFrame),

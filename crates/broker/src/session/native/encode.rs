@@ -6,6 +6,7 @@ use crate::attributes::{append_attributes, retained};
 use crate::mail::{Appended, Gap, GapReason, HistoryPage, PartitionId, PublishRefusal};
 use crate::notice::{self, Encoded, Found, Grant, LeftOut, Notice, Refusal, Settles};
 use crate::position::Position;
+use crate::protocol::Form;
 use crate::settings::LagPolicy;
 use log::RecordView;
 use wire::native::{
@@ -13,15 +14,15 @@ use wire::native::{
     MessageHead, NamedHead, PageGap, PartitionBeginning, PartitionEpoch, PlainTopic, Published,
     Reference, Renewed, ServerFrame, Subscribed, SubscribedTo, TicketIssued, Unsubscribed,
 };
-use wire::websocket::frame::{Opcode, encode_header};
+use wire::websocket::frame::encode_header;
 
-/// Appends the frame of a notice, without a WebSocket header.
-pub(in crate::session) fn notice(notice: &Notice<'_>, out: &mut Vec<u8>) -> Encoded {
+/// Appends the frame of a notice in this form, without a WebSocket header.
+pub(in crate::session) fn notice(notice: &Notice<'_>, form: Form, out: &mut Vec<u8>) -> Encoded {
     let mut encoded = Encoded::ANSWER;
     let frame = match *notice {
         Notice::Subscribed { client, alias, grant } => subscribed(client, alias, grant),
         Notice::SubscribedFilter { client, beginnings, .. } => {
-            return subscribed_filter(client, beginnings, out);
+            return subscribed_filter(client, beginnings, form, out);
         }
         // The frame of the retained message stands before what SUBSCRIBED settled.
         Notice::RetainedSent { client, position, is_replaying: false } => {
@@ -56,7 +57,7 @@ pub(in crate::session) fn notice(notice: &Notice<'_>, out: &mut Vec<u8>) -> Enco
             ServerFrame::Unsubscribed(Unsubscribed { subscription: client, code })
         }
         Notice::Published { request, result } => published(request, result),
-        Notice::History { request, result: Ok(page) } => return history(request, page, out),
+        Notice::History { request, result: Ok(page) } => return history(request, page, form, out),
         Notice::History { request, result: Err(code) } => {
             ServerFrame::Error(ErrorFrame::new(Reference::Request(request), *code))
         }
@@ -79,8 +80,29 @@ pub(in crate::session) fn notice(notice: &Notice<'_>, out: &mut Vec<u8>) -> Enco
             return Encoded::ANSWER;
         }
     };
-    frame.encode(out);
+    match form {
+        Form::Binary => frame.encode(out),
+        Form::Json => frame.encode_json(epoch_of_offsets(notice), out),
+    }
     encoded
+}
+
+/// The epoch of positions of which the frame has only the offset.
+fn epoch_of_offsets(notice: &Notice<'_>) -> u64 {
+    match notice {
+        Notice::LeftOut { epoch, .. } | Notice::FilterCaughtUp { epoch, .. } => *epoch,
+        Notice::CaughtUp { position, .. } | Notice::RetainedSent { position, .. } => position.epoch,
+        _ => 0,
+    }
+}
+
+/// Appends a frame; in JSON the epoch completes positions of which the frame has only the offset.
+#[inline]
+fn append(frame: &ServerFrame<'_>, form: Form, epoch: u64, out: &mut Vec<u8>) {
+    match form {
+        Form::Binary => frame.encode(out),
+        Form::Json => frame.encode_json(epoch, out),
+    }
 }
 
 fn gap_mark(at: (u32, u64), partition: Option<PartitionId>, gap: &Gap, found: Found) -> Encoded {
@@ -128,7 +150,12 @@ fn subscribed(client: u32, alias: u32, grant: &Grant) -> ServerFrame<'static> {
     ServerFrame::Subscribed(Subscribed { subscription: client, to })
 }
 
-fn subscribed_filter(client: u32, beginnings: &[notice::Beginning], out: &mut Vec<u8>) -> Encoded {
+fn subscribed_filter(
+    client: u32,
+    beginnings: &[notice::Beginning],
+    form: Form,
+    out: &mut Vec<u8>,
+) -> Encoded {
     let partitions: Vec<PartitionBeginning> = beginnings
         .iter()
         .map(|beginning| PartitionBeginning {
@@ -141,7 +168,8 @@ fn subscribed_filter(client: u32, beginnings: &[notice::Beginning], out: &mut Ve
         })
         .collect();
     let to = SubscribedTo::Filter(List::from(partitions.as_slice()));
-    ServerFrame::Subscribed(Subscribed { subscription: client, to }).encode(out);
+    let frame = ServerFrame::Subscribed(Subscribed { subscription: client, to });
+    append(&frame, form, 0, out);
     Encoded::ANSWER
 }
 
@@ -188,7 +216,7 @@ fn published(request: u32, result: Result<Appended, PublishRefusal>) -> ServerFr
     }
 }
 
-fn history(request: u32, page: &HistoryPage, out: &mut Vec<u8>) -> Encoded {
+fn history(request: u32, page: &HistoryPage, form: Form, out: &mut Vec<u8>) -> Encoded {
     let views: Vec<RecordView<'_>> =
         page.records.iter().filter_map(|record| RecordView::parse(record)).collect();
     let blocks: Vec<Vec<u8>> = views
@@ -222,7 +250,7 @@ fn history(request: u32, page: &HistoryPage, out: &mut Vec<u8>) -> Encoded {
         gap,
         records: List::from(records.as_slice()),
     });
-    frame.encode(out);
+    append(&frame, form, page.epoch, out);
     Encoded::ANSWER
 }
 
@@ -257,24 +285,73 @@ pub(crate) fn filter_message_head(
     native::encode_named_message_head(&head, attributes, out);
 }
 
-/// Appends whole frames, one for each position, that settle a filter up to there.
-pub(in crate::session) fn positions(
-    client: u32,
-    settled: &[(PartitionId, u64)],
+/// Appends a message to a topic as JSON. `attributes` is the block of its content type and tags.
+pub(crate) fn topic_message_json(
+    alias: u32,
+    epoch: u64,
+    view: &RecordView<'_>,
+    attributes: &[u8],
     out: &mut Vec<u8>,
 ) {
-    let mut frame = Vec::with_capacity(POSITION_BYTES_MAX);
+    ServerFrame::Message(native::Message {
+        alias,
+        offset: view.offset(),
+        prev: view.prev(),
+        retained: retained(view),
+        attributes: Attributes::decode_block(attributes).unwrap_or_default(),
+        payload: view.payload(),
+    })
+    .encode_json(epoch, out);
+}
+
+/// Appends a message for filters as JSON, with the members that its binary head has.
+pub(crate) fn filter_message_json(
+    (topic, partition, epoch): (&str, PartitionId, u64),
+    client: Option<u32>,
+    view: &RecordView<'_>,
+    attributes: &[u8],
+    out: &mut Vec<u8>,
+) {
+    ServerFrame::NamedMessage(native::NamedMessage {
+        topic,
+        partition: partition.0,
+        position: native::Position { epoch, offset: view.offset() },
+        prev: view.prev(),
+        retained: retained(view),
+        subscription: client,
+        attributes: Attributes::decode_block(attributes).unwrap_or_default(),
+        payload: view.payload(),
+    })
+    .encode_json(epoch, out);
+}
+
+/// Appends whole frames, one for each position, that settle a filter up to there.
+pub(in crate::session) fn positions(
+    form: Form,
+    client: u32,
+    settled: &[(PartitionId, u64)],
+    epoch_of: &dyn Fn(PartitionId) -> u64,
+    out: &mut Vec<u8>,
+) {
+    let mut frame = Vec::with_capacity(position_bytes_max(form));
     for &(partition, through) in settled {
         frame.clear();
-        caught_up(client, Some(partition), through).encode(&mut frame);
-        let header = encode_header(true, Opcode::Binary, frame.len(), None);
+        let told = caught_up(client, Some(partition), through);
+        append(&told, form, epoch_of(partition), &mut frame);
+        let header = encode_header(true, form.opcode(), frame.len(), None);
         out.extend_from_slice(header.as_bytes());
         out.extend_from_slice(&frame);
     }
 }
 
-/// Bytes of one frame of [`positions`]: header, type, flags, and three numbers.
-pub(in crate::session) const POSITION_BYTES_MAX: usize = 32;
+/// Bytes of one frame of [`positions`]: header, type, flags, and three numbers; in JSON the names
+/// of its members and four numbers.
+pub(in crate::session) fn position_bytes_max(form: Form) -> usize {
+    match form {
+        Form::Binary => 32,
+        Form::Json => 160,
+    }
+}
 
 fn wire_position(position: Position) -> native::Position {
     native::Position { epoch: position.epoch, offset: position.offset }

@@ -10,6 +10,7 @@ use wire::http::{BodyDecoder, BodyFraming, BodyPart, HeadLimits, HeadScan};
 use wire::native::{
     Attributes, CloseCode as NativeClose, ErrorCode, ErrorFrame, Gap, HistoryPage, List, Message,
     NamedMessage, Reference, Retained, ServerFrame, Skipped, Subscribed, SubscribedTo, Welcome,
+    json,
 };
 use wire::websocket::deflate::Inflater;
 use wire::websocket::frame::Role;
@@ -22,6 +23,8 @@ pub enum Protocol {
     Events,
     Native,
     Echo,
+    /// Native frames as JSON, shown as they are.
+    Texts,
     /// Lines of text.
     Line,
 }
@@ -32,6 +35,8 @@ pub struct Client {
     /// The protocol after an answer of 101.
     pub upgrades_to: Protocol,
     protocol: Protocol,
+    /// Native frames are JSON; they are shown like the binary ones.
+    pub speaks_json: bool,
     /// Compression was agreed.
     takes_packed: bool,
     bytes: Vec<u8>,
@@ -102,7 +107,9 @@ impl Client {
                 Protocol::Http => self.http(&input[at..]),
                 Protocol::Events => self.event(&input[at..]),
                 Protocol::Line => self.line(&input[at..]),
-                Protocol::Native | Protocol::Echo => self.websocket(&mut input[at..]),
+                Protocol::Native | Protocol::Echo | Protocol::Texts => {
+                    self.websocket(&mut input[at..])
+                }
             };
             if used == 0 {
                 break;
@@ -158,6 +165,10 @@ impl Client {
                 | "vary" => {}
                 "connection" if value.eq_ignore_ascii_case("upgrade") => {}
                 "connection" => text += &format!(" {}", value.to_ascii_lowercase()),
+                "sec-websocket-protocol" if self.speaks_json => {
+                    let binary = value.strip_suffix(".json").expect("the offered subprotocol");
+                    text += &format!(" {binary}");
+                }
                 "sec-websocket-protocol" => text += &format!(" {value}"),
                 name => text += &format!(" [{name}: {value}]"),
             }
@@ -259,7 +270,18 @@ impl Client {
                 let frame = ServerFrame::decode(bytes).expect("a native frame that can be read");
                 self.native(&frame);
             }
+            Event::Text(text) if self.speaks_json && self.protocol == Protocol::Native => {
+                let mut bytes = Vec::new();
+                json::server::decode(text, &mut bytes).expect("a frame in JSON");
+                let frame = ServerFrame::decode(&bytes).expect("a native frame that can be read");
+                self.native(&frame);
+            }
             Event::Binary(bytes) => self.say(format!("binary {}", payload(bytes))),
+            Event::Text(text) if self.protocol == Protocol::Texts => {
+                // The vectors have its members.
+                let is_welcome = text.starts_with("{\"type\":\"welcome\",");
+                self.say(if is_welcome { "welcome".into() } else { text.into() });
+            }
             Event::Text(text) => self.say(format!("text {}", payload(text.as_bytes()))),
             Event::Ping(bytes) => self.say(format!("control ping {}", payload(bytes))),
             Event::Pong(bytes) => self.say(format!("control pong {}", payload(bytes))),

@@ -13,6 +13,7 @@
 //! | `a: reset; session kept` | `connect`, `session`, `reset`, `publish`: another command follows |
 //! | `a: connect native [on 1]` | opens a connection to an edge, upgrades and sends HELLO at once |
 //! | `a: connect ws` | opens a connection and upgrades, without HELLO |
+//! | `a: connect json` | upgrades to JSON; the client sees texts as they are |
 //! | `a: connect echo`, `a: connect` | connects to `/echo`; plain HTTP |
 //! | `a: connect tls` | plain HTTP in TLS that the node has ended |
 //! | `a: connect ws key x` | presents an API key in the request |
@@ -58,6 +59,7 @@
 //! | `operator connections lagging`, `operator topics a/` | asks the first shard (`operator.rs`) |
 //! | `operator disconnect a return` | disconnects a client, which may return |
 //! | `journal` | prints the edges' entries about their clients since the last time |
+//! | `only binary` | the script depends on the binary form of frames |
 //! | `large reads` | the script depends on large reads, and runs only once |
 
 mod authenticator;
@@ -96,6 +98,9 @@ pub fn check_with(change: impl Fn(&mut Settings), script: &str) {
     if !script.contains("large reads") {
         check_in_reads_of(5, &change, script);
     }
+    if !script.contains("only binary") {
+        check_world(1 << 16, true, &change, &|_, _| {}, script);
+    }
 }
 
 /// Runs a script with settings for `reload`, made from those of the start by the number of the
@@ -104,18 +109,19 @@ pub fn check_with(change: impl Fn(&mut Settings), script: &str) {
 #[allow(dead_code, reason = "not every test program needs it")]
 pub fn check_reload(reload: impl Fn(usize, &mut Settings), script: &str) {
     for read_bytes in [1 << 16, 5] {
-        check_world(read_bytes, &|_: &mut Settings| {}, &reload, script);
+        check_world(read_bytes, false, &|_: &mut Settings| {}, &reload, script);
     }
 }
 
 #[track_caller]
 fn check_in_reads_of(read_bytes: usize, change: &impl Fn(&mut Settings), script: &str) {
-    check_world(read_bytes, change, &|_, _| {}, script);
+    check_world(read_bytes, false, change, &|_, _| {}, script);
 }
 
 #[track_caller]
 fn check_world(
     read_bytes: usize,
+    speaks_json: bool,
     change: &impl Fn(&mut Settings),
     reload: &dyn Fn(usize, &mut Settings),
     script: &str,
@@ -127,7 +133,9 @@ fn check_world(
     };
     let mut world = world::World::new(&make, read_bytes);
     world.reload = reload;
-    let about = format!("with reads of {read_bytes} bytes ");
+    world.speaks_json = speaks_json;
+    let form = if speaks_json { "JSON and " } else { "" };
+    let about = format!("with {form}reads of {read_bytes} bytes ");
     transcript::check(script, &about, |line| world.run(line));
 }
 

@@ -7,7 +7,8 @@ use wire::http::request::RequestWriter;
 use wire::native::{
     Attributes, ClientFrame, Credit, EARLY_FRAME_PREFIX, Hello, History, List, Once,
     PartitionPosition, Policy, Position, Producer, Publish, PublishOptions, Renew, ResumeCursor,
-    SUBPROTOCOL, Start, Subscribe, SubscribeItem, SubscribeRequest, Tag, Unsubscribe,
+    SUBPROTOCOL, SUBPROTOCOL_JSON, Start, Subscribe, SubscribeItem, SubscribeRequest, Tag,
+    Unsubscribe,
 };
 use wire::websocket::close::{CloseCode, ClosePayload};
 use wire::websocket::deflate::Deflater;
@@ -47,14 +48,16 @@ pub fn opening(words: &[&str], client: &mut Client) -> Vec<u8> {
         _ => {}
     }
     // `early COMMAND | COMMAND` sends the frames of these commands with the handshake.
-    let mut offered = vec![SUBPROTOCOL.to_owned()];
+    let is_json = client.speaks_json || what == Some("json");
+    let subprotocol = if is_json { SUBPROTOCOL_JSON } else { SUBPROTOCOL };
+    let mut offered = vec![subprotocol.to_owned()];
     if what == Some("early") {
         let commands = words[1..].join(" ");
         offered.extend(commands.split(" | ").map(|command| early_frame(command, client)));
     }
     let mut subprotocols: Vec<&str> = offered.iter().map(String::as_str).collect();
     let target = match what {
-        Some("native" | "ws" | "early") => "/crore",
+        Some("native" | "ws" | "early" | "json") => "/crore",
         Some("echo") => {
             subprotocols.clear();
             "/echo"
@@ -71,7 +74,11 @@ pub fn opening(words: &[&str], client: &mut Client) -> Vec<u8> {
     };
     handshake.encode_request(&mut out);
     client.asked("GET");
-    client.upgrades_to = if target == "/echo" { Protocol::Echo } else { Protocol::Native };
+    client.upgrades_to = match what {
+        Some("echo") => Protocol::Echo,
+        Some("json") => Protocol::Texts,
+        _ => Protocol::Native,
+    };
     if what == Some("native") {
         out.extend(bytes_of("hello 0", client));
     }
@@ -152,14 +159,36 @@ pub fn bytes_of(command: &str, client: &mut Client) -> Vec<u8> {
                 };
                 out.extend(bytes_of_publish(0, topic, payload.trim_end().as_bytes(), how));
             }
-            return out;
+            return spoken(client, out);
         }
         _ => {}
     }
     if is_http(command) {
         return http(command, client);
     }
-    native(&words, command, client)
+    let bytes = native(&words, command, client);
+    spoken(client, bytes)
+}
+
+/// Native frames in the form that the client speaks.
+fn spoken(client: &Client, mut frames: Vec<u8>) -> Vec<u8> {
+    if !client.speaks_json {
+        return frames;
+    }
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < frames.len() {
+        let Ok(Step::Done { value, consumed }) =
+            Frame::decode(&mut frames[at..], Role::Server, 64 << 20)
+        else {
+            panic!("whole frames");
+        };
+        let mut text = Vec::new();
+        ClientFrame::decode(value.payload).unwrap().encode_json(&mut text);
+        encode(&mut out, true, Opcode::Text, &text, MASK);
+        at += consumed;
+    }
+    out
 }
 
 fn native(words: &[&str], command: &str, client: &mut Client) -> Vec<u8> {

@@ -55,6 +55,8 @@ pub struct World<'a> {
     make: &'a dyn Fn() -> Settings,
     /// The changes of each `reload`, by its number.
     pub reload: &'a dyn Fn(usize, &mut Settings),
+    /// Native clients speak JSON, and are shown like the others.
+    pub speaks_json: bool,
     /// The present settings of the shards.
     settings: Arc<Settings>,
     now: Now,
@@ -128,6 +130,7 @@ impl<'a> World<'a> {
         World {
             make,
             reload: &|_, _| {},
+            speaks_json: false,
             now,
             read_bytes,
             shards: shards(&settings, now),
@@ -252,7 +255,7 @@ impl<'a> World<'a> {
             ["reload", number] => self.reload(number, true, true),
             ["reload", number, "edges"] => self.reload(number, false, true),
             ["reload", number, "homes"] => self.reload(number, true, false),
-            ["large", "reads"] => {}
+            ["large", "reads"] | ["only", "binary"] => {}
             ["operator", ref asked @ ..] => self.operate(asked, said),
             ["count", ref names @ ..] => said.push(self.count(names)),
             ["journal"] => {
@@ -418,6 +421,7 @@ impl<'a> World<'a> {
         shard.ready.push_back(key);
         let before = self.clients.get_mut(name);
         let mut client = Client::default();
+        client.speaks_json = self.speaks_json;
         client.ticket = before.map_or(Vec::new(), |before| std::mem::take(&mut before.ticket));
         let to_edge = request::opening(what, &mut client);
         self.clients.insert(name.into(), client);

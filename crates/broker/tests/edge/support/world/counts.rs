@@ -29,7 +29,9 @@ impl World<'_> {
 fn count_of_edges(sum: &EdgeStatistics, name: &str) -> Option<u64> {
     Some(match name {
         "connections" => sum.connections,
-        "sessions" => sum.native_sessions + sum.echo_sessions + sum.event_streams,
+        "sessions" => {
+            sum.native_sessions + sum.json_sessions + sum.echo_sessions + sum.event_streams
+        }
         "subscriptions" => sum.subscriptions,
         "filters" => sum.filters,
         "pinned" => sum.pinned_bytes,

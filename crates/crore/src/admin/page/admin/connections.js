@@ -6,7 +6,7 @@ import { address, count, field, make, outcome, size, span, states, table, yesNo 
 export function connections(view, tell, { isLagging = false } = {}) {
   const from = make("input", { name: "address", placeholder: "192.0.2.0/24", autocomplete: "off", spellcheck: "false" });
   const sub = make("input", { name: "sub", autocomplete: "off", spellcheck: "false" });
-  const protocol = make("select", { name: "protocol" }, make("option", { value: "" }, "any"), ...["native", "events", "echo", "http"].map((name) => make("option", {}, name)));
+  const protocol = make("select", { name: "protocol" }, make("option", { value: "" }, "any"), ...["native", "json", "events", "echo", "http"].map((name) => make("option", {}, name)));
   const lagging = make("input", { type: "checkbox", name: "lagging" });
   lagging.checked = isLagging;
   const wanted = () => ({ address: from.value.trim(), sub: sub.value, protocol: protocol.value, lagging: lagging.checked });
