@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(text) => {
             eprintln!(
-                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going] [--upgrades]"
+                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going] [--upgrades] [--json]"
             );
             return ExitCode::from(2);
         }
@@ -39,6 +39,7 @@ struct Arguments {
     keep_going: bool,
     client: Option<usize>,
     upgrades: bool,
+    json: bool,
 }
 
 impl Arguments {
@@ -52,6 +53,7 @@ impl Arguments {
             keep_going: false,
             client: None,
             upgrades: false,
+            json: false,
         };
         while let Some(word) = words.next() {
             let mut number = || {
@@ -66,6 +68,7 @@ impl Arguments {
                 "--client" => arguments.client = Some(number()? as usize),
                 "--trace" => arguments.tracing = true,
                 "--big" => arguments.scale = Scale::Big,
+                "--json" => arguments.json = true,
                 "--upgrades" => arguments.upgrades = true,
                 "--keep-going" => arguments.keep_going = true,
                 _ => return Err(format!("unknown: {word}")),
@@ -81,6 +84,7 @@ impl Arguments {
             mutation: None,
             client: self.client,
             upgrades: self.upgrades,
+            json: self.json,
         }
     }
 }

@@ -98,11 +98,13 @@ pub enum Mutation {
     LoseSession,
     /// The event of a vacated topic is lost.
     LoseOccupancy,
+    /// A message in JSON has another epoch than the log.
+    OtherEpochInJson,
 }
 
 impl Mutation {
     /// All planted bugs.
-    pub const ALL: [Mutation; 41] = [
+    pub const ALL: [Mutation; 42] = [
         Mutation::SkipReplayed,
         Mutation::LoseMessage,
         Mutation::RepeatPage,
@@ -144,6 +146,7 @@ impl Mutation {
         Mutation::StayCounted,
         Mutation::LoseSession,
         Mutation::LoseOccupancy,
+        Mutation::OtherEpochInJson,
     ];
 
     /// Whether it needs clients with tokens.
@@ -243,6 +246,9 @@ impl Saboteur {
         }
         if self.mutation == Some(Mutation::IdAhead) && self.random.chance(CHANCE) {
             self.strikes += u32::from(raise_id(&mut bytes));
+        }
+        if self.mutation == Some(Mutation::OtherEpochInJson) && self.random.chance(CHANCE) {
+            self.strikes += u32::from(change_epoch(&mut bytes));
         }
         bytes
     }
@@ -604,6 +610,21 @@ fn raise_id(bytes: &mut [u8]) -> bool {
     let rises = (b'0'..=b'8').contains(last);
     *last += u8::from(rises);
     rises
+}
+
+/// Changes the epoch of a message in JSON, if the bytes contain the beginning of one.
+fn change_epoch(bytes: &mut [u8]) -> bool {
+    const BEFORE: &[u8] = b"\"position\":\"";
+    let is_message = bytes.windows(16).any(|part| part == b"\"type\":\"message\"");
+    let found = bytes.windows(BEFORE.len()).position(|part| part == BEFORE);
+    let digit = found.and_then(|at| bytes.get_mut(at + BEFORE.len()));
+    match digit {
+        Some(digit) if is_message => {
+            *digit = if *digit == b'1' { b'2' } else { b'1' };
+            true
+        }
+        _ => false,
+    }
 }
 
 /// The record with another `prev`: too high, as if records were missing, or too low, as if none

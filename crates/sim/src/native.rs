@@ -8,6 +8,7 @@ mod once;
 mod packing;
 mod plain;
 mod policies;
+mod speech;
 mod subscribed;
 mod ticket;
 mod wide;
@@ -17,12 +18,13 @@ use crate::oracle::{Once, Oracle, Run};
 use crate::plan::Plan;
 use broker::settings::LagPolicy;
 use packing::Packing;
+use speech::Speech;
 use std::collections::{BTreeMap, VecDeque};
 use stdx::prng::Prng;
 use ticket::Held;
 use wide::Wide;
 use wire::http::HeadScan;
-use wire::native::{ClientFrame, EARLY_FRAME_PREFIX, SUBPROTOCOL, Start};
+use wire::native::{ClientFrame, EARLY_FRAME_PREFIX, SUBPROTOCOL, SUBPROTOCOL_JSON, Start};
 use wire::websocket::frame::RSV1;
 use wire::websocket::handshake::{ClientHandshake, early_message};
 use wire::websocket::message::Assembler;
@@ -100,6 +102,7 @@ pub struct NativeClient {
     assembler: Assembler,
     assembly: Vec<u8>,
     packing: Packing,
+    speech: Speech,
     plain: BTreeMap<u32, Plain>,
     wide: BTreeMap<u32, Wide>,
     aliases: BTreeMap<u32, u32>,
@@ -134,6 +137,8 @@ struct Opening {
     offers: Vec<String>,
     /// The frames behind the handshake.
     rest: Vec<u8>,
+    /// Messages in JSON for the rest, which may go as one list.
+    texts: Vec<Vec<u8>>,
 }
 
 impl Opening {
@@ -164,6 +169,7 @@ impl NativeClient {
             scan: HeadScan::new(),
             nonce: [0; 16],
             packing: Packing::new(id, plan),
+            speech: Speech::new(id, plan),
             assembler: Assembler::new(),
             assembly: Vec::new(),
             plain: BTreeMap::new(),
@@ -219,8 +225,9 @@ impl NativeClient {
         if !self.is_producer {
             self.repeat(context);
         }
+        self.join_texts();
         let opening = self.opening.take().unwrap_or_default();
-        let mut offered = vec![SUBPROTOCOL];
+        let mut offered = vec![self.speech.subprotocol()];
         offered.extend(opening.offers.iter().map(String::as_str));
         let handshake = ClientHandshake { subprotocols: &offered, ..self.handshake() };
         let mut bytes = Vec::new();
@@ -234,24 +241,36 @@ impl NativeClient {
             host: "sim",
             target: "/crore",
             nonce: self.nonce,
-            subprotocols: &[SUBPROTOCOL],
+            subprotocols: if self.speech.is_json { &[SUBPROTOCOL_JSON] } else { &[SUBPROTOCOL] },
             headers: &[],
             deflate: self.packing.is_offered(),
         }
     }
 
     fn frame(&mut self, frame: &ClientFrame<'_>) {
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes);
-        self.binary(&bytes);
+        let message = self.speech.message(frame);
+        if let Some(opening) = &mut self.opening {
+            if opening.take(&message) {
+                return;
+            }
+            if self.speech.is_json {
+                opening.texts.push(message);
+                return;
+            }
+        }
+        self.message(&message);
     }
 
-    fn binary(&mut self, bytes: &[u8]) {
-        if let Some(opening) = &mut self.opening
-            && opening.take(bytes)
-        {
-            return;
+    /// Sends the first texts of a connection that are not in the handshake.
+    fn join_texts(&mut self) {
+        let texts = self.opening.as_mut().map(|opening| std::mem::take(&mut opening.texts));
+        for message in self.speech.joined(texts.unwrap_or_default()) {
+            self.message(&message);
         }
+    }
+
+    fn message(&mut self, bytes: &[u8]) {
+        let opcode = self.speech.opcode();
         let mut out = Vec::new();
         let mut key = [0; 4];
         let packed = if self.is_open { self.packing.pack(bytes) } else { None };
@@ -261,11 +280,11 @@ impl NativeClient {
         if bytes.len() > 2 && self.peer.random.chance(0.1) {
             let at = 1 + self.peer.random.below(bytes.len() as u64 - 1) as usize;
             self.peer.random.fill(&mut key);
-            frame::encode(&mut out, false, Opcode::Binary, &bytes[..at], Some(key));
+            frame::encode(&mut out, false, opcode, &bytes[..at], Some(key));
             frame::encode(&mut out, true, Opcode::Continuation, &bytes[at..], Some(key));
         } else {
             self.peer.random.fill(&mut key);
-            frame::encode(&mut out, true, Opcode::Binary, bytes, Some(key));
+            frame::encode(&mut out, true, opcode, bytes, Some(key));
         }
         if is_packed {
             out[0] |= RSV1;

@@ -59,6 +59,8 @@ pub struct Plan {
     pub filters: Vec<String>,
     /// The number of clients.
     pub clients: usize,
+    /// Most native clients speak JSON.
+    pub has_json: bool,
     /// Additional clients, in some worlds.
     pub beside: Vec<Beside>,
     /// The duration of actions and faults, in virtual milliseconds.
@@ -145,6 +147,7 @@ impl Plan {
             } else {
                 random.between(2, 9) as usize
             },
+            has_json: mutation == Some(Mutation::OtherEpochInJson),
             beside: draw_beside(seed, big, mutation),
             active_ms,
             pace_ms: if big { 700 } else { [3, 15, 60][random.below(3) as usize] },

@@ -119,6 +119,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
 impl World {
     fn new(seed: u64, options: Options) -> World {
         let mut plan = Plan::draw(seed, options.scale, options.mutation);
+        plan.has_json |= options.json;
         let mut random = Prng::new(seed ^ 0x0051_6d00);
         let edges = usize::from(plan.settings.edges_count);
         let saboteur = || Saboteur::new(options.mutation, seed);

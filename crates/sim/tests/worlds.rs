@@ -9,13 +9,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const SEEDS: u64 = 250;
 /// The number of worlds within which each planted bug must be found.
 const MUTATION_SEEDS: u64 = 60;
+/// The number of worlds in which most native clients speak JSON.
+const JSON_SEEDS: u64 = 60;
 /// The number of worlds with hand-overs of shards.
 const UPGRADE_SEEDS: u64 = 60;
 
 fn check(outcome: &Outcome) {
+    check_as(outcome, "");
+}
+
+fn check_as(outcome: &Outcome, options: &str) {
     if let Some(failure) = &outcome.failure {
         panic!(
-            "seed {}, at {} ms, client {:?}: {}; `cargo run --release -p sim -- --seed {} --trace` shows it",
+            "seed {}, at {} ms, client {:?}: {}; `cargo run --release -p sim -- --seed {} --trace{options}` shows it",
             outcome.seed, failure.at_ms, failure.client, failure.text, outcome.seed
         );
     }
@@ -33,6 +39,18 @@ fn small_worlds_have_no_failure() {
         reached;
     let rare = [crowds, events, events_left_out, filters_refused, ends_lost, repairs];
     assert!(rare.iter().all(|count| *count > 0), "{reached:?}");
+}
+
+#[test]
+fn worlds_that_speak_json_have_no_failure() {
+    for seed in 1..=JSON_SEEDS {
+        let options = Options { json: true, ..Options::default() };
+        let outcome = run(seed, options);
+        check_as(&outcome, " --json");
+        let upgraded = run(seed, Options { upgrades: true, ..options });
+        check_as(&upgraded, " --json --upgrades");
+        assert_eq!(outcome.hash, upgraded.hash, "seed {seed}");
+    }
 }
 
 #[test]

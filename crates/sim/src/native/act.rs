@@ -6,8 +6,8 @@ use crate::client::{Context, Phase};
 use crate::oracle::{Once, Run};
 use crate::plan::UNKNOWN_EPOCH;
 use wire::native::{
-    Attributes, ClientFrame, History, Position, Producer, PublishOptions, Start, Subscribe,
-    SubscribeItem, SubscribeRequest, Tag, Unsubscribe, encode_publish_head,
+    Attributes, ClientFrame, History, Position, Producer, Publish, PublishOptions, Start,
+    Subscribe, SubscribeItem, SubscribeRequest, Tag, Unsubscribe,
 };
 
 /// The choice, of ten, that starts a subscription beyond the log's head.
@@ -287,7 +287,6 @@ impl NativeClient {
         } else {
             Attributes::default()
         };
-        let mut bytes = Vec::new();
         let name = format!("{id:x}");
         let producer = format!("p{}", self.peer.id);
         let once = match context.oracle.publications[id].once {
@@ -298,12 +297,10 @@ impl NativeClient {
             }
         };
         let options = PublishOptions { retain, once, ..PublishOptions::default() };
-        encode_publish_head(request, topic, &options, &attributes, &mut bytes);
-        bytes.extend_from_slice(payload);
         context.oracle.note(self.peer.id, || {
             format!("publishes {id} to {topic} as request {request}, {} bytes", payload.len())
         });
-        self.binary(&bytes);
+        self.frame(&ClientFrame::Publish(Publish { request, topic, options, attributes, payload }));
         if acknowledge {
             self.requests.insert(request, Waiting::Publication(id));
         }

@@ -1,7 +1,7 @@
 //! From bytes to frames, and from a frame to its effects: on subscriptions (`subscribed`) or
 //! answers (`answers`).
 
-use super::{MESSAGE_BYTES_MAX, NativeClient, Waiting};
+use super::{MESSAGE_BYTES_MAX, NativeClient, Plain, Waiting, speech};
 use crate::client::Context;
 use crate::oracle::Hole;
 use wire::codec::Step;
@@ -88,7 +88,8 @@ impl NativeClient {
 
     pub(super) fn on_event(&mut self, context: &mut Context<'_>, event: Event<'_>) -> bool {
         match event {
-            Event::Binary(bytes) => match ServerFrame::decode(bytes) {
+            Event::Text(text) if self.speech.is_json => self.on_text(context, text),
+            Event::Binary(bytes) if !self.speech.is_json => match ServerFrame::decode(bytes) {
                 Ok(frame) => {
                     context.oracle.note(self.peer.id, || format!("<- {}", short(&frame)));
                     self.on_frame(context, frame);
@@ -109,8 +110,48 @@ impl NativeClient {
                 }
                 false
             }
+            Event::Text(_) | Event::Binary(_) => {
+                context.oracle.fail(self.peer.id, "a message in the other form".into());
+                false
+            }
             _ => true,
         }
+    }
+
+    fn on_text(&mut self, context: &mut Context<'_>, text: &str) -> bool {
+        let binary = match speech::binary_of(text) {
+            Ok(binary) => binary,
+            Err(error) => {
+                context.oracle.fail(self.peer.id, error);
+                return false;
+            }
+        };
+        let Ok(frame) = ServerFrame::decode(&binary) else {
+            context.oracle.fail(self.peer.id, format!("not a frame: {text}"));
+            return false;
+        };
+        context.oracle.note(self.peer.id, || format!("<- {} in JSON", short(&frame)));
+        let epoch = match self.partition_of(context, &frame) {
+            Some(partition) => context.oracle.epoch(partition, self.peer.instance),
+            None => 0,
+        };
+        if !speech::is_exact(text, &frame, epoch) {
+            context.oracle.fail(self.peer.id, format!("the text differs from its frame: {text}"));
+        }
+        self.on_frame(context, frame);
+        true
+    }
+
+    /// The partition of a frame whose positions have no epoch in the binary form.
+    fn partition_of(&self, context: &Context<'_>, frame: &ServerFrame<'_>) -> Option<u32> {
+        let (number, partition) = match frame {
+            ServerFrame::Message(message) => (*self.aliases.get(&message.alias)?, None),
+            ServerFrame::CaughtUp(frame) => (frame.subscription, frame.partition),
+            ServerFrame::Skipped(frame) => (frame.subscription, None),
+            _ => return None,
+        };
+        let of_topic = |plain: &Plain| context.plan.partition(plain.run.topic);
+        partition.or_else(|| self.plain.get(&number).map(of_topic))
     }
 
     pub(super) fn on_frame(&mut self, context: &mut Context<'_>, frame: ServerFrame<'_>) {

@@ -128,6 +128,8 @@ pub struct Options {
     pub tracing: bool,
     /// The client whose actions are returned, instead of that of the failure.
     pub client: Option<usize>,
+    /// Whether most native clients speak JSON.
+    pub json: bool,
     /// Whether shards are sometimes handed over, as in live upgrades.
     pub upgrades: bool,
 }
