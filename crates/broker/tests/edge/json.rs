@@ -96,11 +96,11 @@ fn a_list_waits_for_the_decision_on_a_token() {
         settings.entitlement = Some(EntitlementSettings::default());
     }, r#"
         only binary
-        judge stop
+        authenticator stop
         a: connect json => a: 101 crore.v1.json
         a: text [{"type":"hello","token":"anna.s:news"},{"type":"subscribe","items":[{"subscription":1,"filter":"news"}]}]
         a: text {"type":"ping","token":7}
-        judge go
+        authenticator go
             a: welcome
             a: {"type":"subscribed","subscription":1,"alias":0,"through":"7:0"}
             a: {"type":"pong","token":7}
