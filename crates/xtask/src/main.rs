@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used)]
 
+mod asyncapi;
 mod budget;
 mod ci;
 mod dist;
