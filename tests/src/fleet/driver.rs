@@ -115,14 +115,19 @@ impl Start {
         program.stderr(append("stderr"));
         let mut child = program.spawn().unwrap_or_else(|error| panic!("{command}: {error}"));
         let input = child.stdin.take().expect("a pipe");
-        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut lines = append("lines");
         let record = record.clone();
         let reader = thread::spawn(move || {
-            for line in output.split(b'\n').map_while(Result::ok) {
-                // The file is only for people.
-                let _ = lines.write_all(&[&line[..], b"\n"].concat());
-                record.add_line(fleet, &String::from_utf8_lossy(&line));
+            let mut line = Vec::new();
+            while output.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+                // The last line of a killed process may be torn.
+                if line.ends_with(b"\n") {
+                    // The file is only for people.
+                    let _ = lines.write_all(&line);
+                    record.add_line(fleet, String::from_utf8_lossy(&line).trim_end());
+                }
+                line.clear();
             }
         });
         (child, input, reader)
