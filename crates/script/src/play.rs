@@ -57,6 +57,9 @@ pub fn play(
     }
 }
 
+/// C8: what platforms close with that do not send 1002.
+const UNSENT_1002: u16 = 3500;
+
 /// One run: the adapter, and everything that has come from it.
 pub(crate) struct Player<'a> {
     adapter: &'a mut dyn Adapter,
@@ -251,6 +254,9 @@ impl<'a> Player<'a> {
             "client_closes" => {
                 self.wait(|seen| !seen.closes.is_empty())?;
                 let code = self.seen.closes.pop_front();
+                if *value == json!(1002) && code == Some(UNSENT_1002) && self.mode == Mode::Wire {
+                    return Ok(());
+                }
                 self.variables.check(value, &json!(code))
             }
             "item" => self.item(value),
