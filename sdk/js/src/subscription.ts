@@ -84,7 +84,7 @@ export class Subscription implements AsyncIterable<Item> {
    * the end.
    */
   async each(callback: (item: Item) => unknown): Promise<void> {
-    for await (const item of this) {
+    for (let item; (item = await this.next()); ) {
       try {
         await callback(item);
       } catch (error) {
