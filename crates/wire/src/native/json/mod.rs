@@ -43,7 +43,10 @@ impl JsonError {
 
     /// The explanation may repeat parts of the text, and is cut.
     fn new(error: FrameError, mut explanation: String) -> Self {
-        let end = explanation.floor_char_boundary(EXPLANATION_BYTES_MAX);
+        let mut end = explanation.len().min(EXPLANATION_BYTES_MAX);
+        while !explanation.is_char_boundary(end) {
+            end -= 1;
+        }
         explanation.truncate(end);
         Self { error, explanation }
     }
