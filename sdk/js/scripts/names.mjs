@@ -38,7 +38,7 @@ for (const end = Date.now() + SECONDS * 1_000; Date.now() < end; ) {
   const at = pick(used);
   const next = best.slice();
   const letter = pick(LETTERS);
-  // Whoever beside it has the letter takes its old one.
+  // A neighbour with this letter takes the old one.
   for (const other of beside[at]) if (next[other] === letter) next[other] = next[at];
   next[at] = letter;
   if (names.some((_, one) => beside[one].some((other) => next[one] === next[other]))) continue;

@@ -157,7 +157,7 @@ impl Peer {
             };
             let upgrade = Upgrade::check(&request).unwrap();
             let chosen = upgrade.choose_subprotocol(&["crore.v1"]).unwrap();
-            let mut early = upgrade.early_messages(EARLY_FRAME_PREFIX).unwrap();
+            let mut early = upgrade.early_messages(EARLY_FRAME_PREFIX, Opcode::Binary).unwrap();
             match &self.refusal {
                 Some(refusal) => {
                     early.clear();

@@ -92,7 +92,23 @@ fn epoch_of_offsets(notice: &Notice<'_>) -> u64 {
     match notice {
         Notice::LeftOut { epoch, .. } | Notice::FilterCaughtUp { epoch, .. } => *epoch,
         Notice::CaughtUp { position, .. } | Notice::RetainedSent { position, .. } => position.epoch,
-        _ => 0,
+        Notice::Subscribed { .. }
+        | Notice::Started { .. }
+        | Notice::SubscribedFilter { .. }
+        | Notice::FiltersStarted { .. }
+        | Notice::Refused { .. }
+        | Notice::Failed { .. }
+        | Notice::Gap { .. }
+        | Notice::Unsubscribed { .. }
+        | Notice::Published { .. }
+        | Notice::History { .. }
+        | Notice::GoAway { .. }
+        | Notice::TokenExpires { .. }
+        | Notice::Welcome(_)
+        | Notice::Ping { .. }
+        | Notice::Pong { .. }
+        | Notice::TicketIssued { .. }
+        | Notice::Renewed { .. } => 0,
     }
 }
 
