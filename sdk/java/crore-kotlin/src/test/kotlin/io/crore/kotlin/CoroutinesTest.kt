@@ -144,6 +144,8 @@ class CoroutinesTest {
         test { node, client ->
             client.ready()
             node.kill()
+            // Before the client knows, a publication goes into the dead socket: it is in flight, not waiting.
+            client.state.first { it.kind() != State.Kind.LIVE }
             coroutineScope { launch { client.publish("a", "never") }.cancelAndJoin() }
             coroutineScope {
                 val call = launch { client.publish("a", "neither", PublishOptions.none().once()) }
