@@ -36,7 +36,7 @@ FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "target/packages").re
 TOOLS = Path(os.environ["CRORE_TOOLS"])
 WHEELS = Path(os.environ["CRORE_WHEELS"])
 RUNTIMES = Path(os.environ["CRORE_RUNTIMES"])
-TWINE = os.environ["CRORE_TWINE"]
+PYTHON = os.environ["CRORE_PYTHON"]
 VERSION = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
 TARGET = "x86_64-linux"
 NODES = {"system": None, "22": RUNTIMES / "node-22/bin", "24": RUNTIMES / "node-24/bin"}
@@ -368,7 +368,7 @@ class PyPI(Place):
         wheels = [*FOLDER.glob("*.whl")]
         self.assertEqual(len(wheels), 2)
         self.here(TOOLS / "check-wheel-contents", *wheels)
-        self.here(TWINE, "check", "--strict", *wheels, package(f"crore-{VERSION}.tar.gz"))
+        self.here(PYTHON, "-m", "twine", "check", "--strict", *wheels, package(f"crore-{VERSION}.tar.gz"))
 
 
 class Systems(Place):

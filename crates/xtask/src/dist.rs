@@ -147,7 +147,7 @@ fn attempt(workspace: &Workspace, folder: &Path) -> Result<Command> {
     let mut tests = Command::new(tools.join("bin/python"));
     tests.arg("tests/packages/attempt.py").arg(folder).current_dir(&workspace.root);
     tests.env("CRORE_TOOLS", tools.join("bin")).env("CRORE_WHEELS", wheels);
-    tests.env("CRORE_TWINE", sdk_python::python(workspace)?.with_file_name("twine"));
+    tests.env("CRORE_PYTHON", sdk_python::python(workspace)?);
     tests.env("CRORE_RUNTIMES", sdk_js::runtimes(workspace)?);
     Ok(tests)
 }
