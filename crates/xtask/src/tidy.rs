@@ -18,8 +18,10 @@ mod sources;
 pub use ratchet::store;
 
 /// Folders without sources of ours; `.git` is a file in a worktree, and the SDKs build into `dist`.
-const FOREIGN: &[&str] =
-    &[".git", "artifacts", "dist", "dist-docs", "dist-test", "node_modules", "target"];
+const FOREIGN: &[&str] = &["artifacts", "dist", "dist-docs", "dist-test", "node_modules", "target"];
+
+/// Folders of ours with a leading dot.
+const HIDDEN: &[&str] = &[".cargo", ".ci"];
 
 /// The size above which a file is data, not a source.
 const TEXT_BYTES_MAX: u64 = 4 << 20;
@@ -108,6 +110,12 @@ impl Tree {
             }
             let metadata = entry.metadata()?;
             if metadata.is_dir() {
+                // Caches of tools, such as `.mypy_cache`.
+                if name.to_string_lossy().starts_with('.')
+                    && !HIDDEN.contains(&&*name.to_string_lossy())
+                {
+                    continue;
+                }
                 self.load_folder(root, &entry.path())?;
             } else if metadata.is_file()
                 && metadata.len() <= TEXT_BYTES_MAX
