@@ -1,7 +1,8 @@
 //! The pub/sub core: values in, values out. No I/O, no clock, no threads, no entropy.
 //!
 //! A home ([`home`]) orders and stores topics; an edge ([`edge`]) serves connections. They know
-//! each other only by [`mail`], and a home its durable logs by [`disk`].
+//! each other only by [`mail`]. A home knows its durable logs by [`disk`], and logs outside of the
+//! node by [`engine`].
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
@@ -10,6 +11,7 @@ mod attributes;
 mod command;
 pub mod disk;
 pub mod edge;
+pub mod engine;
 pub mod entitlement;
 pub mod filters;
 pub mod handing;

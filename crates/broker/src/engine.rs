@@ -1,0 +1,157 @@
+//! Messages between a home and an engine: a log outside of the node that speaks the Kafka protocol,
+//! orders the records of all nodes, and keeps them. Plain values, carried by the node between the
+//! home's thread and the engine's.
+//!
+//! A home proposes a publication with [`EngineRequest::Publish`]. It learns of the outcome as every
+//! other node does, from the *tail*: the records of the partition in the engine's order. So an
+//! acknowledgement never contradicts what subscribers see. The home recognises its own publication
+//! by the [`RunName`] in the record.
+//!
+//! Offsets are the engine's plus one, because 0 is the position before the first record. Between
+//! two records some may be missing (markers, aborted or unroutable records); [`Tail::through`]
+//! settles them.
+//!
+//! The epoch of a partition is made of the engine's identity of the topic and of a *lineage*, the
+//! engine's leader epoch. A new lineage that begins behind the last record invalidates nothing. One
+//! that begins below it has lost records; then the partition begins anew ([`Restart`]).
+//!
+//! Order: letters about one partition arrive in the order of the engine. The first is a
+//! [`Restart`], and no record comes between the loss of the tail and the next `Restart`.
+
+use crate::ids::PartitionId;
+use crate::mail::{Code, Publication};
+use stdx::handing::Hand;
+
+/// The name of a publication that a home gives it, to recognise its record in the tail. Unique over
+/// all nodes and starts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Hand)]
+pub struct RunName {
+    /// One start of one home: random.
+    pub run: u64,
+    /// Rises by one with each publication of the run in a partition.
+    pub counter: u64,
+}
+
+/// Home to engine.
+#[derive(Clone, Debug)]
+pub enum EngineRequest {
+    /// Append a record. The tail answers, or [`EngineLetter::Refused`].
+    Publish(EnginePublish),
+    /// The home has dealt with letters: the engine may bring so many bytes more.
+    Credit {
+        /// Bytes, by [`Tail::cost`].
+        bytes: u32,
+    },
+}
+
+/// Asks for a record to be appended.
+#[derive(Clone, Debug)]
+pub struct EnginePublish {
+    /// Numbered over all logs.
+    pub partition: PartitionId,
+    /// In the record, and in the refusal.
+    pub name: RunName,
+    /// The message. `ProducerStamp::connection` is comparable over all nodes.
+    pub publication: Publication,
+}
+
+/// Engine to home.
+#[derive(Clone, Debug)]
+pub enum EngineLetter {
+    /// The next records of a partition.
+    Tail(Tail),
+    /// Publications that were refused before they were sent: they are not in the log, nor ever will
+    /// be.
+    Refused {
+        /// Numbered over all logs.
+        partition: PartitionId,
+        /// The counters of the publications.
+        counters: Vec<u64>,
+        /// The reason.
+        code: Code,
+    },
+    /// A partition begins, or begins anew: all records in memory are dropped.
+    Restart(Restart),
+    /// Whether the partition takes publications now. Said when it changes.
+    Available {
+        /// Numbered over all logs.
+        partition: PartitionId,
+        /// Whether the engine has a leader that takes records.
+        is_available: bool,
+    },
+}
+
+/// Records of one partition, in the engine's order.
+#[derive(Clone, Debug)]
+pub struct Tail {
+    /// Numbered over all logs.
+    pub partition: PartitionId,
+    /// Offsets rise; all are above those of earlier letters, and at most `through`.
+    pub records: Vec<TailRecord>,
+    /// Everything up to this offset is settled: what lies there and is not in `records` is no
+    /// record of a topic.
+    pub through: u64,
+}
+
+/// A record of the engine.
+#[derive(Clone, Debug)]
+pub struct TailRecord {
+    /// The engine's offset plus one.
+    pub offset: u64,
+    /// The leader epoch in which the engine took it. Never falls within a partition's life.
+    pub lineage: u32,
+    /// The time at which the engine took it, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// The name that a home gave it; none for records of other producers.
+    pub name: Option<RunName>,
+    /// The message. It has no `expected_epoch`: that was examined before.
+    pub publication: Publication,
+}
+
+/// The beginning of a partition's life at a node.
+#[derive(Clone, PartialEq, Eq, Debug, Hand)]
+pub struct Restart {
+    /// Numbered over all logs.
+    pub partition: PartitionId,
+    /// The engine's identity of the topic, 31 bits: the upper half of the epoch.
+    pub topic_id: u32,
+    /// Lineages that are known up to here, oldest first, each with its first offset. Positions of
+    /// lineages before the first are not valid.
+    pub lineages: Vec<LineageStart>,
+    /// The offset before the first record that follows.
+    pub after: u64,
+    /// The node serves records above this offset. Those up to it only prime the recognition of
+    /// repetitions.
+    pub primed_through: u64,
+    /// The newest offset when the partition began: the node is ready when the tail has reached it.
+    pub head: u64,
+}
+
+/// The first offset of a lineage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
+pub struct LineageStart {
+    /// The leader epoch.
+    pub lineage: u32,
+    /// The first offset at which the engine could take a record in it.
+    pub start: u64,
+}
+
+impl Tail {
+    /// The part of a home's credit that this letter takes, in bytes.
+    pub fn cost(&self) -> u32 {
+        let of_record = |record: &TailRecord| record.cost();
+        self.records.iter().map(of_record).fold(LETTER_BYTES, u32::saturating_add)
+    }
+}
+
+impl TailRecord {
+    /// The part of a home's credit that this record takes, in bytes.
+    pub fn cost(&self) -> u32 {
+        let Publication { topic, payload, attributes, .. } = &self.publication;
+        let bytes = topic.len() + payload.len() + attributes.len();
+        u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(LETTER_BYTES)
+    }
+}
+
+/// The cost of a letter or of a record beside its bytes.
+const LETTER_BYTES: u32 = 64;
