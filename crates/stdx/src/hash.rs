@@ -1,4 +1,4 @@
-//! Hashes of names: a keyed one for tables, and murmur2 for the topic's partition.
+//! Hashes of names: a keyed one for tables, and those of Kafka's clients for the topic's partition.
 //!
 //! [`keyed`] is SipHash-1-3: clients choose topic names, so a table's hash must not be predictable,
 //! or a few thousand chosen names would fall into one slot. Faster folded-multiply hashes have
@@ -9,6 +9,10 @@
 //! [`murmur2`] is Kafka's default partitioner bit for bit, so that any Kafka producer that
 //! publishes with the topic's name as key reaches the partition where the nodes look for it. It is
 //! not keyed: an attacker can flood one partition without collisions anyway.
+
+mod partitioner;
+
+pub use partitioner::Partitioner;
 
 use crate::handing::{Hand, Input, Layout};
 
@@ -54,6 +58,11 @@ pub fn murmur2(bytes: &[u8]) -> u32 {
     hash ^= hash >> 13;
     hash = hash.wrapping_mul(MULTIPLIER);
     hash ^ (hash >> 15)
+}
+
+/// FNV-1a with 32 bits.
+fn fnv1a(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
 /// The partition of a topic in a log of `count` partitions: (murmur2 & 0x7fffffff) mod count; 0 if
