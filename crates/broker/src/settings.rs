@@ -8,7 +8,7 @@ pub use crate::limits::Limits;
 use crate::topic::Filter;
 use std::num::NonZeroU32;
 use stdx::handing::Hand;
-use stdx::hash::partition_of;
+pub use stdx::hash::Partitioner;
 use stdx::networks::Networks;
 pub use wire::http::ForwardedField;
 
@@ -174,6 +174,10 @@ pub struct LogSettings {
     pub partitions_count: u32,
     /// The number of its first partition among all logs.
     pub first_partition: PartitionId,
+    /// The choice of a topic's partition.
+    pub partitioner: Partitioner,
+    /// The first bytes of all its topics, which the partitioner and the engine's keys leave out.
+    pub topic_prefix: Box<str>,
     /// The place of its records.
     pub durability: Durability,
     /// The life of the log.
@@ -336,7 +340,8 @@ impl Settings {
     pub fn locate(&self, topic: &str) -> (u16, PartitionId) {
         let rule = self.rule_filters.most_specific(topic).copied().unwrap_or(0);
         let log = &self.logs[usize::from(self.rules[usize::from(rule)].log)];
-        let place = partition_of(topic.as_bytes(), log.partitions_count);
+        let key = topic.strip_prefix(&*log.topic_prefix).unwrap_or(topic);
+        let place = log.partitioner.partition_of(key.as_bytes(), log.partitions_count);
         (rule, log.first_partition.nth(place))
     }
 
@@ -378,5 +383,38 @@ impl Settings {
     /// The number of partitions of all logs.
     pub fn partitions_count(&self) -> u32 {
         self.logs.last().map_or(0, |log| log.first_partition.0 + log.partitions_count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_is_located_as_its_log_says() {
+        // The rule's log has four partitions after the eight of the first.
+        let log = |partitions_count, first, partitioner, topic_prefix: &str| LogSettings {
+            partitions_count,
+            first_partition: PartitionId(first),
+            partitioner,
+            topic_prefix: topic_prefix.into(),
+            ..LogSettings::default()
+        };
+        let filter = Filter::parse("orders/#").expect("a filter");
+        for partitioner in [Partitioner::Murmur2, Partitioner::Crc32, Partitioner::Fnv1a] {
+            let mut settings = Settings {
+                logs: vec![log(8, 0, Partitioner::Murmur2, ""), log(64, 8, partitioner, "orders/")],
+                rules: vec![RuleSettings::default(), RuleSettings { log: 1, ..Default::default() }],
+                ..Settings::default()
+            };
+            settings.rule_filters.insert(filter, 1);
+            for key in ["42", "a/b", "23456"] {
+                let place = partitioner.partition_of(key.as_bytes(), 64);
+                let located = settings.locate(&format!("orders/{key}"));
+                assert_eq!(located, (1, PartitionId(8 + place)), "{partitioner:?} {key}");
+            }
+            let place = Partitioner::Murmur2.partition_of(b"prices/1", 8);
+            assert_eq!(settings.locate("prices/1"), (0, PartitionId(place)));
+        }
     }
 }

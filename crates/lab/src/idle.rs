@@ -201,12 +201,11 @@ fn settings(has_tokens: bool) -> Settings {
             first_partition: PartitionId(0),
             durability: Durability::Memory,
             epoch: 7,
-            older_epochs: Vec::new(),
-            cache_bytes: 0,
             log_bytes_max: 256 << 20,
             age_max_ms: 180_000,
             segment_bytes: 2 << 20,
             retained_bytes_max: 256 << 20,
+            ..LogSettings::default()
         }],
         tickets: TicketSettings::default(),
         rules: vec![RuleSettings {

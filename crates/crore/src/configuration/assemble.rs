@@ -278,12 +278,12 @@ fn logs(configuration: &Configuration) -> Vec<LogSettings> {
             first_partition,
             durability: log.durability,
             epoch: new_epoch(),
-            older_epochs: Vec::new(),
             cache_bytes: log.cache_bytes,
             log_bytes_max: log.bytes_max,
             age_max_ms: log.age_max.map_or(age_max_auto_ms, milliseconds),
             segment_bytes: log.segment_bytes,
             retained_bytes_max: log.retained_bytes_max,
+            ..LogSettings::default()
         });
         first_partition = first_partition.nth(log.partitions_count);
     }

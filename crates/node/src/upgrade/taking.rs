@@ -165,7 +165,11 @@ impl Inheritance {
 
 /// The difference for which shards must be created anew, if any.
 fn what_differs(own: &Settings, wanted: &Settings) -> Option<&'static str> {
-    let shape = |log: &LogSettings| (log.name.clone(), log.partitions_count, log.durability);
+    let shape = |log: &LogSettings| {
+        let LogSettings { name, partitions_count, durability, partitioner, topic_prefix, .. } = log;
+        let (name, topic_prefix) = (name.clone(), topic_prefix.clone());
+        (name, *partitions_count, *durability, *partitioner, topic_prefix)
+    };
     let logs = |settings: &Settings| settings.logs.iter().map(shape).collect::<Vec<_>>();
     if (own.edges_count, own.homes_count) != (wanted.edges_count, wanted.homes_count) {
         return Some("the I/O threads");
