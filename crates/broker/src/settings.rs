@@ -209,6 +209,8 @@ pub enum Durability {
     Memory,
     /// On disk before any subscriber sees them, with the newest in memory.
     Disk,
+    /// In an engine that orders the records of several nodes, with the newest in memory.
+    Engine,
 }
 
 /// A life of a log that ended because acknowledged records might have been lost.
@@ -323,7 +325,7 @@ impl LogSettings {
     /// The maximum bytes of its records in the homes' memory.
     pub fn memory_bytes_max(&self) -> u64 {
         match self.durability {
-            Durability::Memory => self.log_bytes_max,
+            Durability::Memory | Durability::Engine => self.log_bytes_max,
             Durability::Disk => self.cache_bytes,
         }
     }

@@ -202,7 +202,7 @@ pub(crate) fn channels(settings: &Settings) -> Channels {
         .logs
         .iter()
         .map(|log| match log.durability {
-            Durability::Memory => (None, None),
+            Durability::Memory | Durability::Engine => (None, None),
             Durability::Disk => {
                 let (sender, receiver) = channel();
                 (Some(sender), Some(receiver))

@@ -203,7 +203,7 @@ pub fn segments_max(settings: &Settings, home: HomeId) -> u64 {
 
 fn segment_bytes(log: &LogSettings, share: &Share) -> u64 {
     let max = match log.durability {
-        Durability::Memory => share.bytes_max / 4,
+        Durability::Memory | Durability::Engine => share.bytes_max / 4,
         Durability::Disk => CACHE_SEGMENT_BYTES_MAX.min(share.bytes_max / 4),
     };
     u64::from(log.segment_bytes).min(max)

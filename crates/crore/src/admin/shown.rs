@@ -145,6 +145,7 @@ pub fn rules(settings: &Settings) -> Value {
                 "durability": match log.durability {
                     Durability::Memory => "memory",
                     Durability::Disk => "disk",
+                    Durability::Engine => "engine",
                 },
                 "partitions": log.partitions_count,
                 "epoch": log.epoch.to_string(),

@@ -270,7 +270,7 @@ fn logs(configuration: &Configuration) -> Vec<LogSettings> {
         // A durable log keeps messages for ever unless the configuration limits their age.
         let age_max_auto_ms = match log.durability {
             Durability::Disk => u64::MAX,
-            Durability::Memory => MEMORY_AGE_MAX_MS,
+            Durability::Memory | Durability::Engine => MEMORY_AGE_MAX_MS,
         };
         logs.push(LogSettings {
             name: log.name,

@@ -80,6 +80,6 @@ fn write_value(answer: &mut String, configuration: &Configuration, rule: &Entry,
 /// Maximum age of a log's messages; `None`: no limit.
 fn age_of(log: &Entry) -> Option<u64> {
     let LogTable { durability, age_max, .. } = log.read();
-    let auto_ms = (durability == Durability::Memory).then_some(MEMORY_AGE_MAX_MS);
+    let auto_ms = (durability != Durability::Disk).then_some(MEMORY_AGE_MAX_MS);
     age_max.map(milliseconds).or(auto_ms)
 }

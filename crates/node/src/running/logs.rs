@@ -92,7 +92,7 @@ pub(super) fn open<T>(options: &mut NodeOptions<T>) -> Result<Vec<Option<OpenLog
         let LogSettings { durability, ref name, .. } = settings.logs[log];
         let name = name.clone();
         opened.push(match durability {
-            Durability::Memory => None,
+            Durability::Memory | Durability::Engine => None,
             Durability::Disk => {
                 let open = log_thread::open(settings, log as u16, &open_options);
                 Some(open.map_err(|error| StartError::Log(name, error))?)
