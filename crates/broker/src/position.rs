@@ -1,10 +1,20 @@
 //! Positions: the only place that compares them.
 //!
+//! A home keeps the [`Lineages`] of each partition: its present epoch, and a chain that judges
+//! positions of older ones.
+//!
 //! A log on disk that may have lost acknowledged records begins a new epoch; a position of an older
 //! one still says the same as long as it lies below everything that may differ since.
+//!
+//! The epoch of an engine's partition is the topic's identity (31 bits) above a *lineage* (32 bits),
+//! the engine's leader epoch. Lineages rise. A new one replaces all records from its first offset
+//! on, and mostly there are none. So a position stays valid while it lies before the start of the
+//! next lineage. A position may have a lineage that this node does not know yet; what it may have
+//! lost then is reported when the partition begins anew.
 
+use crate::engine::{LineageStart, Restart};
 use crate::ids::PartitionId;
-use crate::settings::LogSettings;
+use crate::settings::{LogSettings, OlderEpoch};
 use std::fmt;
 use std::str::FromStr;
 use stdx::handing::Hand;
@@ -18,7 +28,7 @@ pub struct Position {
     pub offset: u64,
 }
 
-/// The relation of a position to a log of some epoch and head.
+/// The relation of a position to a partition of some epoch and head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
     /// The records after this offset are missing.
@@ -29,38 +39,121 @@ pub enum Standing {
     BeyondHead,
 }
 
-impl Position {
-    /// Compares with the present state of the log, of which `partition` is a number over all logs
-    /// and `head` that one's head.
-    pub fn standing(self, log: &LogSettings, partition: PartitionId, head: u64) -> Standing {
-        if !self.is_known(log, partition) {
+/// The lives of a partition.
+#[derive(Clone, PartialEq, Eq, Debug, Hand)]
+pub struct Lineages {
+    present: u64,
+    past: Past,
+}
+
+/// The lives before the present one.
+#[derive(Clone, PartialEq, Eq, Debug, Hand)]
+enum Past {
+    /// Those of an embedded log, oldest first.
+    Lives(Vec<Life>),
+    /// Those of an engine's partition, oldest first, with the present one. Starts rise, too.
+    Lineages(Vec<LineageStart>),
+}
+
+/// A life that has ended, of a partition of an embedded log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
+struct Life {
+    epoch: u64,
+    /// The next life has the same records below this offset, and perhaps others from it on.
+    valid_below: u64,
+}
+
+/// The maximum number of lineages that a partition keeps. Positions of older ones are not valid.
+const LINEAGES_MAX: usize = 128;
+
+impl Lineages {
+    /// The lives of a partition of an embedded log.
+    pub fn of_log(log: &LogSettings, partition: PartitionId) -> Lineages {
+        let place = partition.place_after(log.first_partition);
+        let life = |older: &OlderEpoch| {
+            let valid_below = place.and_then(|place| older.valid_below.get(place as usize));
+            Life { epoch: older.epoch, valid_below: valid_below.copied().unwrap_or(0) }
+        };
+        let past = Past::Lives(log.older_epochs.iter().map(life).collect());
+        Lineages { present: log.epoch, past }
+    }
+
+    /// The lives of an engine's partition that begins at this node.
+    pub fn of_engine(restart: &Restart) -> Lineages {
+        let mut known = Lineages {
+            present: u64::from(restart.topic_id) << LINEAGE_BITS,
+            past: Past::Lineages(Vec::new()),
+        };
+        for &LineageStart { lineage, start } in &restart.lineages {
+            known.advance(lineage, start);
+        }
+        known
+    }
+
+    /// The epoch of all that is written now.
+    pub fn present_epoch(&self) -> u64 {
+        self.present
+    }
+
+    /// Begins a lineage of an engine's partition: its first offset is `start`. False if the
+    /// partition has this lineage already, or a later one, or is not an engine's.
+    pub fn advance(&mut self, lineage: u32, start: u64) -> bool {
+        let Past::Lineages(known) = &mut self.past else {
+            return false;
+        };
+        if known.last().is_some_and(|last| last.lineage >= lineage) {
+            return false;
+        }
+        // A lineage that lost the records of some before it ends all of them where it begins.
+        while known.last().is_some_and(|last| last.start >= start) && known.len() > 1 {
+            known.pop();
+        }
+        if known.len() == LINEAGES_MAX {
+            known.remove(0);
+        }
+        known.push(LineageStart { lineage, start });
+        self.present = with_lineage(self.present, lineage);
+        true
+    }
+
+    /// Compares a position with the present state of the partition, whose newest offset is `head`.
+    pub fn standing(&self, position: Position, head: u64) -> Standing {
+        if !self.is_known(position) {
             Standing::UnknownEpoch
-        } else if self.offset > head {
+        } else if position.offset > head {
             Standing::BeyondHead
         } else {
-            Standing::After(self.offset)
+            Standing::After(position.offset)
         }
     }
 
-    /// Whether it is of the present life of the log, or every life since has had the same records
-    /// up to it.
-    pub fn is_known(self, log: &LogSettings, partition: PartitionId) -> bool {
-        self.epoch == log.epoch || self.outlived(log, partition)
+    /// Whether the position is of the present life, or every life since has had the same records up
+    /// to it.
+    pub fn is_known(&self, Position { epoch, offset }: Position) -> bool {
+        match &self.past {
+            _ if epoch == self.present => true,
+            Past::Lives(lives) => {
+                let since = lives.iter().position(|life| life.epoch == epoch);
+                let outlives = |life: &Life| offset < life.valid_below;
+                since.is_some_and(|since| lives[since..].iter().all(outlives))
+            }
+            Past::Lineages(known) => {
+                let lineage = epoch as u32;
+                let above = known.partition_point(|one| one.lineage <= lineage);
+                with_lineage(self.present, lineage) == epoch
+                    && above > 0
+                    && known.get(above).is_none_or(|next| offset < next.start)
+            }
+        }
     }
+}
 
-    /// Whether it is of an older epoch, and every life since has had the same records up to it.
-    fn outlived(self, log: &LogSettings, partition: PartitionId) -> bool {
-        let Some(place) = partition.place_after(log.first_partition) else {
-            return false;
-        };
-        let since = log.older_epochs.iter().position(|older| older.epoch == self.epoch);
-        since.is_some_and(|since| {
-            log.older_epochs[since..].iter().all(|older| {
-                let valid_below = older.valid_below.get(place as usize);
-                valid_below.is_some_and(|valid_below| self.offset < *valid_below)
-            })
-        })
-    }
+/// Bits of the lineage, the lower part of an engine's epoch.
+const LINEAGE_BITS: u32 = 32;
+
+/// The epoch of the same topic with another lineage.
+fn with_lineage(epoch: u64, lineage: u32) -> u64 {
+    epoch >> LINEAGE_BITS << LINEAGE_BITS | u64::from(lineage)
 }
 
 /// A position as text: `<epoch>:<offset>`, both decimal.
@@ -94,7 +187,7 @@ fn number(text: &str) -> Result<u64, MalformedPosition> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Durability, OlderEpoch};
+    use crate::settings::Durability;
 
     #[test]
     fn text_round_trip_and_refusals() {
@@ -107,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn standing() {
+    fn standing_of_a_position_in_a_log_on_disk() {
         let older =
             |epoch, valid_below: &[u64]| OlderEpoch { epoch, valid_below: valid_below.to_vec() };
         let log = LogSettings {
@@ -140,8 +233,81 @@ mod tests {
             (20, 0, 9, 9, UnknownEpoch),
         ];
         for (epoch, offset, partition, head, expected) in cases {
-            let standing = Position { epoch, offset }.standing(&log, PartitionId(partition), head);
+            let lineages = Lineages::of_log(&log, PartitionId(partition));
+            let standing = lineages.standing(Position { epoch, offset }, head);
             assert_eq!(standing, expected, "{epoch}:{offset} of {partition}");
         }
+    }
+
+    fn engine(topic_id: u32, lineages: &[(u32, u64)]) -> Lineages {
+        let start = |&(lineage, start)| LineageStart { lineage, start };
+        Lineages::of_engine(&Restart {
+            partition: PartitionId(0),
+            topic_id,
+            lineages: lineages.iter().map(start).collect(),
+            after: 0,
+            primed_through: 0,
+            head: 0,
+        })
+    }
+
+    #[test]
+    fn standing_of_a_position_in_an_engine() {
+        use Standing::*;
+        let topic = 0x7fff_fffe;
+        let lineages = engine(topic, &[(3, 1), (5, 40), (9, 60)]);
+        let epoch = |lineage: u32| u64::from(topic) << 32 | u64::from(lineage);
+        assert_eq!(lineages.present_epoch(), epoch(9));
+        let cases = [
+            // The present lineage, and one that this node does not know yet.
+            (epoch(9), 70, After(70)),
+            (epoch(9), 71, BeyondHead),
+            (epoch(12), 70, After(70)),
+            (epoch(12), 71, BeyondHead),
+            // Older ones, and one that left no record: before the start of the next.
+            (epoch(5), 59, After(59)),
+            (epoch(5), 60, UnknownEpoch),
+            (epoch(7), 59, After(59)),
+            (epoch(7), 60, UnknownEpoch),
+            (epoch(3), 39, After(39)),
+            (epoch(3), 40, UnknownEpoch),
+            (epoch(3), 0, After(0)),
+            // Before the first that is known, and other topics.
+            (epoch(2), 0, UnknownEpoch),
+            (9, 0, UnknownEpoch),
+            ((u64::from(topic) + 1) << 32 | 9, 0, UnknownEpoch),
+        ];
+        for (epoch, offset, expected) in cases {
+            let standing = lineages.standing(Position { epoch, offset }, 70);
+            assert_eq!(standing, expected, "{epoch:x}:{offset}");
+        }
+        let none = engine(topic, &[]);
+        assert_eq!(none.standing(Position { epoch: epoch(1), offset: 0 }, 0), UnknownEpoch);
+    }
+
+    #[test]
+    fn a_lineage_advances_and_an_earlier_one_does_not_return() {
+        let mut lineages = engine(1, &[(3, 1)]);
+        let at = |lineage: u64, offset| Position { epoch: 1 << 32 | lineage, offset };
+        assert!(lineages.advance(4, 11));
+        assert!(!lineages.advance(4, 12) && !lineages.advance(3, 12));
+        assert_eq!(lineages.present_epoch(), 1 << 32 | 4);
+        assert!(lineages.is_known(at(3, 10)) && !lineages.is_known(at(3, 11)));
+        // It lost the records of the one before.
+        assert!(lineages.advance(6, 9));
+        assert!(lineages.is_known(at(3, 8)) && !lineages.is_known(at(3, 9)));
+        assert!(lineages.is_known(at(4, 8)) && !lineages.is_known(at(4, 10)));
+        let mut embedded = Lineages::of_log(&LogSettings::default(), PartitionId(0));
+        assert!(!embedded.advance(1, 1));
+    }
+
+    #[test]
+    fn the_oldest_lineages_are_forgotten() {
+        let mut lineages = engine(0, &[]);
+        for lineage in 1..=LINEAGES_MAX as u32 + 2 {
+            assert!(lineages.advance(lineage, u64::from(lineage)));
+        }
+        assert!(!lineages.is_known(Position { epoch: 2, offset: 2 }));
+        assert!(lineages.is_known(Position { epoch: 3, offset: 3 }));
     }
 }

@@ -29,7 +29,6 @@ use crate::mail::{
     Resumed, Skip, ToEdge,
 };
 use crate::position::Standing;
-use crate::settings::LogSettings;
 use crate::topic::Filter;
 use log::ForwardLimits;
 use std::collections::BTreeMap;
@@ -93,11 +92,10 @@ impl Home {
         self.settle_stream(from, local, turn);
         let partition = &self.partitions[local as usize];
         let place = since.binary_search_by_key(&partition.id, |cursor| cursor.partition);
-        let log = self.settings.log_of(partition.id);
-        let resumed = place.ok().map(|place| resume(log, partition, since[place]));
+        let resumed = place.ok().map(|place| resume(partition, since[place]));
         let start = FilterStart {
             partition: partition.id,
-            epoch: partition.epoch,
+            epoch: partition.lineages.present_epoch(),
             through: partition.stream_position(usize::from(from)),
             resumed,
         };
@@ -315,10 +313,10 @@ fn skip_all(after: u64, settled: u64) -> Found {
 
 /// The start of a subscription with a position: a known position continues; with any other
 /// everything is a gap, up to the oldest record.
-fn resume(log: &LogSettings, partition: &HomePartition, cursor: PartitionCursor) -> Resumed {
+fn resume(partition: &HomePartition, cursor: PartitionCursor) -> Resumed {
     let head = partition.log.head();
     let lost = |reason| Some(Gap { from: 0, to: partition.floor() - 1, reason });
-    let (after, gap) = match cursor.position.standing(log, partition.id, head) {
+    let (after, gap) = match partition.lineages.standing(cursor.position, head) {
         Standing::After(after) => (after, gap_after(partition, after, GapReason::Evicted)),
         Standing::UnknownEpoch => (0, lost(GapReason::UnknownEpoch)),
         Standing::BeyondHead => (0, lost(GapReason::BeyondHead)),

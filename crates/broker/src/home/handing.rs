@@ -8,6 +8,7 @@ use super::Home;
 use super::partitions::HomePartition;
 use crate::handing::TakeOverError;
 use crate::mail::{HomeId, PartitionId};
+use crate::position::Lineages;
 use crate::settings::Settings;
 use log::{Memory, Partition};
 use std::collections::VecDeque;
@@ -16,7 +17,7 @@ use stdx::handing::{Hand, Input, Layout};
 
 /// The fields of a partition that are handed over beside its log.
 type Known =
-    ((PartitionId, u64, usize, bool), (u64, u64, u64, u64), Box<[u64]>, (VecDeque<u64>, u64));
+    ((PartitionId, Lineages, usize, bool), (u64, u64, u64, u64), Box<[u64]>, (VecDeque<u64>, u64));
 
 impl Home {
     /// Appends the whole state.
@@ -129,7 +130,7 @@ impl HomePartition {
     fn give(&self, out: &mut Vec<u8>) {
         let HomePartition {
             id,
-            epoch,
+            lineages,
             share,
             log,
             is_durable,
@@ -141,7 +142,9 @@ impl HomePartition {
             ages,
             active_since,
         } = self;
-        (*id, *epoch, *share, *is_durable).give(out);
+        id.give(out);
+        lineages.give(out);
+        (*share, *is_durable).give(out);
         let offsets = (*disk_floor, *next_staged, *forgotten_through, *damaged_through);
         offsets.give(out);
         lag_from.give(out);
@@ -153,12 +156,12 @@ impl HomePartition {
     fn take(input: &mut Input<'_>, memory: &mut dyn Memory) -> Result<Self, TakeOverError> {
         let known = Known::take(input).ok_or(TakeOverError::Malformed)?;
         let (numbers, offsets, lag_from, (ages, active_since)) = known;
-        let (id, epoch, share, is_durable) = numbers;
+        let (id, lineages, share, is_durable) = numbers;
         let (disk_floor, next_staged, forgotten_through, damaged_through) = offsets;
         let log = Partition::take(input, memory)?.ok_or(TakeOverError::Malformed)?;
         Ok(HomePartition {
             id,
-            epoch,
+            lineages,
             share,
             log,
             is_durable,

@@ -77,7 +77,7 @@ impl Home {
         let retained = topic.and_then(|topic| self.retained.get(topic.retained));
         let partition = &self.partitions[local as usize];
         Ok(HistoryPage {
-            epoch: partition.epoch,
+            epoch: partition.lineages.present_epoch(),
             head: partition.log.head(),
             gap: None,
             records: retained.into_iter().cloned().collect(),
@@ -94,10 +94,9 @@ impl Home {
         known: Known,
     ) -> Result<HistoryPage, Box<Asking>> {
         let partition = &self.partitions[local as usize];
-        let (epoch, head) = (partition.epoch, partition.log.head());
-        let log = self.settings.log_of(query.asked.partition);
+        let (epoch, head) = (partition.lineages.present_epoch(), partition.log.head());
         let standing =
-            query.asked.beyond.map(|position| position.standing(log, query.asked.partition, head));
+            query.asked.beyond.map(|position| partition.lineages.standing(position, head));
         let lost = match standing {
             None | Some(Standing::After(_)) => None,
             Some(Standing::UnknownEpoch) => Some(GapReason::UnknownEpoch),

@@ -75,8 +75,10 @@ impl Home {
             name: String::from_utf8_lossy(topics.name(id)).into(),
             partition: partition.id,
             // An inherited `last` lies below all records.
-            head: (topic.last() >= partition.floor() && topic.last() > 0)
-                .then(|| Position { epoch: partition.epoch, offset: topic.last() }),
+            head: (topic.last() >= partition.floor() && topic.last() > 0).then(|| Position {
+                epoch: partition.lineages.present_epoch(),
+                offset: topic.last(),
+            }),
             recent: None,
             retained_bytes: retained.map(|record| record.payload().len() as u32),
             edges: edges.map(|interest| (interest.edge, interest.index)).collect(),
@@ -119,11 +121,16 @@ impl Home {
         let last = entry.last();
         let page = partition.log.read_topic_back(id, last, u64::MAX, limits, &mut records);
         let position_of = |record: &[u8]| {
-            RecordView::parse(record)
-                .map(|record| Position { epoch: partition.epoch, offset: record.offset() })
+            RecordView::parse(record).map(|record| Position {
+                epoch: partition.lineages.present_epoch(),
+                offset: record.offset(),
+            })
         };
         Some(TopicDetail {
-            partition_head: Position { epoch: partition.epoch, offset: partition.log.head() },
+            partition_head: Position {
+                epoch: partition.lineages.present_epoch(),
+                offset: partition.log.head(),
+            },
             records: records.len() as u32,
             records_bytes: records.iter().map(|record| record.len() as u64).sum(),
             is_all: page.complete,

@@ -10,6 +10,7 @@
 use super::staging::Staging;
 use crate::mail::{Gap, GapReason, HomeId, PartitionId};
 use crate::now::Now;
+use crate::position::Lineages;
 use crate::settings::{Durability, LogSettings, Settings};
 use log::Partition;
 use std::collections::VecDeque;
@@ -24,7 +25,8 @@ pub(super) const SEGMENT_AGE_PART: u64 = 8;
 pub(super) struct HomePartition {
     /// The number of the partition over all logs.
     pub id: PartitionId,
-    pub epoch: u64,
+    /// Its epoch, and the judge of positions.
+    pub lineages: Lineages,
     /// The index of its log in this home.
     pub share: usize,
     /// The records present; of a log on disk the newest ones.
@@ -164,7 +166,7 @@ pub(super) fn partitions_of(settings: &Settings, home: HomeId) -> (Vec<HomeParti
         let segment_bytes = segment_bytes(log, &share);
         partitions.extend(own.into_iter().map(|id| HomePartition {
             id,
-            epoch: log.epoch,
+            lineages: Lineages::of_log(log, id),
             share: shares.len(),
             log: Partition::new(
                 log::Settings {

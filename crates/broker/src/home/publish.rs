@@ -53,8 +53,8 @@ impl Home {
     ) -> Result<Outcome, PublishRefusal> {
         let Publish { partition, ref publication, .. } = *publish;
         let local = self.local(partition).ok_or(Code::Internal)?;
-        let HomePartition { epoch, ref log, .. } = self.partitions[local as usize];
-        let head = log.head();
+        let HomePartition { lineages, log, .. } = &self.partitions[local as usize];
+        let (epoch, head) = (lineages.present_epoch(), log.head());
         if publication.expected_epoch.is_some_and(|expected| expected != epoch) {
             return Err(PublishRefusal {
                 code: Code::EpochMismatch,
@@ -139,7 +139,8 @@ impl Home {
     ) {
         self.consumed(publisher.from);
         if let Some(reply) = publisher.waiting() {
-            let position = Position { epoch: self.partitions[local as usize].epoch, offset };
+            let epoch = self.partitions[local as usize].lineages.present_epoch();
+            let position = Position { epoch, offset };
             let result = Ok(Appended { position, duplicate });
             turn.out.post(publisher.from.edge, ToEdge::Published { reply, result });
         }

@@ -14,6 +14,7 @@
 //! for its `prev`, and everything else is found when the answer comes.
 
 use super::Home;
+use super::partitions::HomePartition;
 use super::topics::NONE;
 use super::turn::Turn;
 use super::work::{Asking, Caller, Found, Question, Step};
@@ -121,7 +122,7 @@ impl Home {
             generation,
             partition,
             position: Position {
-                epoch: self.partitions[local as usize].epoch,
+                epoch: self.partitions[local as usize].lineages.present_epoch(),
                 offset: beginning.after.unwrap_or(place.settled),
             },
             replaying: !is_live,
@@ -140,11 +141,11 @@ impl Home {
         match start {
             Start::Live => Ok(Beginning::default()),
             Start::Since(position) => {
-                let log = self.settings.log_of(partition);
-                let head = self
-                    .local(partition)
-                    .map_or(0, |local| self.partitions[local as usize].log.head());
-                match position.standing(log, partition, head) {
+                let Some(local) = self.local(partition) else {
+                    return self.begin_anew(place, GapReason::UnknownEpoch);
+                };
+                let HomePartition { lineages, log, .. } = &self.partitions[local as usize];
+                match lineages.standing(position, log.head()) {
                     Standing::After(offset) => self.begin_after(place, offset),
                     Standing::UnknownEpoch => self.begin_anew(place, GapReason::UnknownEpoch),
                     Standing::BeyondHead => self.begin_anew(place, GapReason::BeyondHead),

@@ -33,7 +33,7 @@ use crate::entitlement::NEVER;
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Describe, Description, HomeId, PartitionCursor, PartitionId, Start, ToHome};
 use crate::notice::{Notice, Refusal};
-use crate::position::Position;
+use crate::position::{Lineages, Position};
 use crate::ticket::{Ticket, TicketCursor, TicketRefusal, TicketSubscription};
 use crate::topic::Filter;
 use std::collections::BTreeMap;
@@ -343,8 +343,8 @@ impl Edge {
         let settings = self.settings.clone();
         let newest =
             |at: (u32, Option<PartitionId>), partition: PartitionId, of_ticket: Position| {
-                let is_known =
-                    |position: Position| position.is_known(settings.log_of(partition), partition);
+                let lineages = Lineages::of_log(settings.log_of(partition), partition);
+                let is_known = |position: Position| lineages.is_known(position);
                 let own = newer.get(&at).copied();
                 own.filter(|own| {
                     // The end of a log may be lost that a ticket knows, and its client has nothing
