@@ -20,7 +20,7 @@ const (
 	CodeUnsupportedStart            = 113 // a subscription to this topic or filter cannot begin at this start
 	CodeHelloRequired               = 114 // the first frame must be HELLO
 	CodeHelloRepeated               = 115 // HELLO may be sent only once
-	CodeSubprotocolRequired         = 117 // the WebSocket subprotocol crore.v1 is required
+	CodeSubprotocolRequired         = 117 // the WebSocket subprotocol crore.v1 or crore.v1.json is required
 	CodePayloadRequired             = 118 // a publication needs a payload
 	CodeTopicRequired               = 119 // the request names no topic
 	CodeAlreadySubscribed           = 120 // the connection already has this subscription

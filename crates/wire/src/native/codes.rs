@@ -36,7 +36,7 @@ pub enum ErrorCode {
     HelloRequired = 114,
     /// HELLO may be sent only once.
     HelloRepeated = 115,
-    /// The WebSocket subprotocol crore.v1 is required.
+    /// The WebSocket subprotocol crore.v1 or crore.v1.json is required.
     SubprotocolRequired = 117,
     /// A publication needs a payload.
     PayloadRequired = 118,
@@ -402,7 +402,7 @@ impl ErrorCode {
             Self::UnsupportedStart => "a subscription to this topic or filter cannot begin at this start",
             Self::HelloRequired => "the first frame must be HELLO",
             Self::HelloRepeated => "HELLO may be sent only once",
-            Self::SubprotocolRequired => "the WebSocket subprotocol crore.v1 is required",
+            Self::SubprotocolRequired => "the WebSocket subprotocol crore.v1 or crore.v1.json is required",
             Self::PayloadRequired => "a publication needs a payload",
             Self::TopicRequired => "the request names no topic",
             Self::AlreadySubscribed => "the connection already has this subscription",
