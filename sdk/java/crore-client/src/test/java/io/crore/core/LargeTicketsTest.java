@@ -17,6 +17,9 @@ import org.junit.jupiter.api.Test;
 
 /** R10: what is too large for a HELLO goes without the ticket. */
 class LargeTicketsTest {
+  /** The varint of a time far ahead. */
+  private static final String EXPIRES = "80a8ee959b34";
+
   private static final int HELLO = 1;
   private static final int SUBSCRIBE = 2;
 
@@ -53,6 +56,24 @@ class LargeTicketsTest {
   }
 
   private static KeptTicket issued(int length) {
+    TestCore it = live();
+    issue(it, 1_000, EXPIRES, length);
+    return it.tickets.get(0);
+  }
+
+  @Test
+  void r10ATicketThatIsNotKeptLeavesTheTimeOfTheOlderOne() {
+    TestCore it = live();
+    issue(it, 1_000, EXPIRES, 100);
+    it.core.subscribe(2_000, new Request("b"));
+    it.core.received(2_000, Hex.bytes("82000206072a"));
+    issue(it, 3_000, "05", 16 * 1024 + 1);
+    KeptTicket first = it.tickets.get(0);
+    for (KeptTicket kept : it.tickets) assertEquals(first.expiresMs, kept.expiresMs);
+  }
+
+  /** A client with a subscription. */
+  private static TestCore live() {
     TestCore it = new TestCore();
     it.core.start(0);
     it.core.subscribe(0, new Request("a"));
@@ -60,17 +81,21 @@ class LargeTicketsTest {
     // Tickets live for 300 s.
     it.core.received(0, Hex.bytes("8180010100000000000000000000000001" + "0e02ac02"));
     it.core.received(0, Hex.bytes("82000105072a"));
-    it.core.tick(1_000);
+    return it;
+  }
+
+  /** The server's answer to the request that is due at this time. */
+  private static void issue(TestCore it, long now, String expires, int length) {
+    it.core.tick(now);
     byte[] ask = it.sent.get(it.sent.size() - 1);
     assertEquals(10, ask[0], "TICKET");
-    StringBuilder frame = new StringBuilder("8e00" + Hex.of(new byte[] {ask[2]}) + "80a8ee959b34");
+    StringBuilder frame = new StringBuilder("8e00" + Hex.of(new byte[] {ask[2]}) + expires);
     // The length in seven bits at a time.
     for (int left = length; ; left >>>= 7) {
       int part = left & 127;
       frame.append(String.format("%02x", left > 127 ? part | 128 : part));
       if (left <= 127) break;
     }
-    it.core.received(1_001, Hex.bytes(frame + "00".repeat(length)));
-    return it.tickets.get(0);
+    it.core.received(now + 1, Hex.bytes(frame + "00".repeat(length)));
   }
 }

@@ -138,8 +138,8 @@ final class Tickets {
   boolean issued(
       long now, long request, long serverExpiresMs, byte[] ticket, Collection<CoreSubscription> active) {
     if (asked == 0 || asked != request) return false;
-    hold(now, ticket, serverExpiresMs - clockMs, granted(active)); // R7
-    if (held != null) held.expiresMs = serverExpiresMs;
+    // R7
+    if (hold(now, ticket, serverExpiresMs - clockMs, granted(active))) held.expiresMs = serverExpiresMs;
     return true;
   }
 
@@ -173,11 +173,13 @@ final class Tickets {
     return numbers;
   }
 
-  private void hold(long now, byte[] ticket, long expiresAt, Set<Long> covers) {
+  /** R10: false if the ticket is too long; an older one stays. */
+  private boolean hold(long now, byte[] ticket, long expiresAt, Set<Long> covers) {
     asked = 0;
-    if (ticket.length > TICKET_BYTES_MAX) return;
+    if (ticket.length > TICKET_BYTES_MAX) return false;
     long renewAt = expiresAt == Core.NEVER ? 0 : now + Math.max(0, expiresAt - now) / 2;
     held = new Held(ticket, expiresAt, renewAt, covers);
+    return true;
   }
 
   /** Whether an error refuses the request for a ticket. */
