@@ -221,6 +221,7 @@ fn message(world: &mut World, partition: u32, offset: u64, to: Option<Subscripti
 
 /// A message without an address belongs to the granted filters. A filter that was ended, or is not
 /// granted yet, receives it by replay.
+/// S12: the event `Subscribed` tells the grant, also of a live filter.
 #[test]
 fn a_filter_without_a_grant_ignores_live_messages() {
     let mut world = World::connected();

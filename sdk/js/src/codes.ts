@@ -4,7 +4,7 @@
 const ERRORS =
   "100 malformed_frame malformed_topic malformed_filter" +
   " 104 malformed_utf8 malformed_varint" +
-  " 109 malformed_parameter unsupported_version unsupported_option unsupported_frame unsupported_start hello_required hello_repeated" +
+  " 110 unsupported_version unsupported_option unsupported_frame unsupported_start" +
   " 120 already_subscribed unknown_subscription" +
   " 200 unauthorized token_expired forbidden" +
   " 204 ticket_refused token_revoked" +

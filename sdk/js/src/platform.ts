@@ -44,8 +44,7 @@ export const clock = (): number => performance.now();
 /** Random bytes for an id. */
 export const randomBytes = (count: number): Uint8Array => {
   const bytes = new Uint8Array(count);
-  if (platform.crypto) return platform.crypto.getRandomValues(bytes);
-  return bytes.map(() => Math.random() * 256);
+  return platform.crypto?.getRandomValues(bytes) ?? bytes.map(() => Math.random() * 256);
 };
 
 /** C1: `http` means `ws`, and no path means `/crore`. */

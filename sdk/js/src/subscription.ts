@@ -1,7 +1,7 @@
 import { show } from "./codec/position.js";
 import { reportOf, type CoreSubscription } from "./core/subscription.js";
 import { takeOne, unsubscribe } from "./core/subscriptions.js";
-import { GapError } from "./errors.js";
+import { CroreError, GapError } from "./errors.js";
 import type { Item, Report } from "./items.js";
 import type { Message } from "./message.js";
 import type { Shell } from "./shell.js";
@@ -57,8 +57,22 @@ export class Subscription implements AsyncIterable<Item> {
       const { end } = this.core;
       if (end?.error) throw end.error;
       if (end) return undefined;
-      await new Promise<void>((resolve) => this.wakes.push(resolve));
+      await this.news();
     }
+  }
+
+  /**
+   * Resolves when the server has granted it for the first time: from then on it misses nothing.
+   * Throws if it ends before.
+   */
+  async ready(): Promise<void> {
+    for (const { core } = this; !core.hasBegun; await this.news()) {
+      if (core.end) throw core.end.error ?? new CroreError("Closed", "it has ended");
+    }
+  }
+
+  private news(): Promise<void> {
+    return new Promise((resolve) => this.wakes.push(resolve));
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Item> {

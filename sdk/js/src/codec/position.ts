@@ -15,8 +15,8 @@ export const show = (place: Place): string => place.inEpoch + ":" + place.upTo;
 /** The place of a text, or nothing if the text is no position. */
 export const parse = (text: string): Place | undefined => {
   const match = /^(0|[1-9][0-9]{0,19}):(0|[1-9][0-9]{0,15})$/.exec(text);
-  const offset = match ? Number(match[2]) : NaN;
-  return Number.isSafeInteger(offset) ? { inEpoch: match![1]!, upTo: offset } : undefined;
+  const offset = Number(match?.[2]);
+  return offset <= Number.MAX_SAFE_INTEGER ? { inEpoch: match![1]!, upTo: offset } : undefined;
 };
 
 /** The place of an application's text. */

@@ -31,6 +31,8 @@ export interface CoreSubscription extends Proof {
   isGranted?: boolean;
   /** It was granted once, so that a filter's new grant may mean a gap. */
   wasGranted?: boolean;
+  /** S12 */
+  hasBegun?: boolean;
   alias?: number;
   /** S6 */
   refusals: number;

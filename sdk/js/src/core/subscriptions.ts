@@ -202,7 +202,8 @@ export const subscribed = (core: Core, [type, , number, alias, beginnings]: Of<T
   const isBlind = it.isFilter && it.wasGranted && !it.cursors.size;
   it.refusals = 0; // S8
   it.retryAt = Infinity;
-  it.isGranted = it.wasGranted = true;
+  it.isGranted = it.wasGranted = it.hasBegun = true;
+  it.wake();
   it.replaying.clear();
   for (const [flags, partition] of beginnings) if (flags & Begin.Replaying) it.replaying.add(partition);
   if (!it.replaying.size) it.usesCredit = false;

@@ -35,6 +35,8 @@ StateListener: TypeAlias = Callable[[State], None]
 ErrorListener: TypeAlias = Callable[[CroreError], None]
 
 DRAIN_S = 5.0
+#: S12
+ENDED = "the subscription has ended"
 _LOGGER = logging.getLogger("crore")
 _LEVELS: dict[Level, int] = {
     "debug": logging.DEBUG,

@@ -8,10 +8,10 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Literal, Protocol
 
-from ._base import gap_error
+from ._base import ENDED, gap_error
 from ._codec.topics import is_wild
 from ._core.subscription import CoreSubscription
-from .errors import CroreError, again
+from .errors import Closed, CroreError, again
 from .items import Gap, Item, Message, Report
 from .storage import processed_text
 
@@ -94,9 +94,25 @@ class Subscription:
                 if self._error is not None:
                     raise again(self._error)
                 return None
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.append(future)
-            await future
+            await self._news()
+
+    async def ready(self) -> None:
+        """
+        Returns when the server has granted it for the first time: from then on it misses nothing. Raises if it ends
+        before.
+        """
+        while self._core is None or not self._core.has_begun:
+            if self._core is not None and self._core.end is not None:
+                raise again(self._core.end.error or Closed(ENDED))
+            if self._is_ended:
+                raise again(self._error or Closed(ENDED))
+            await self._news()
+
+    async def _news(self) -> None:
+        """Returns when there may be something new."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        await future
 
     def __aiter__(self) -> Subscription:
         return self

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, Protocol
 
-from ._base import gap_error
+from ._base import ENDED, gap_error
 from ._core.subscription import CoreSubscription
-from .errors import again
+from .errors import Closed, again
 from .items import Gap, Item, Message, Report
 from .storage import processed_text
 
@@ -89,6 +89,18 @@ class Subscription:
                 if not self._news.wait_for(lambda: self._has_news, wait):
                     raise TimeoutError("no item in time")
                 self._has_news = False
+
+    def ready(self, timeout: float | None = None) -> None:
+        """
+        Returns when the server has granted it for the first time: from then on it misses nothing. Raises if it ends
+        before, and `TimeoutError` if neither happens in time (seconds).
+        """
+        core = self._core
+        with self._news:
+            if not self._news.wait_for(lambda: core.has_begun or core.end is not None, timeout):
+                raise TimeoutError("not granted in time")
+        if not core.has_begun:
+            raise again((core.end and core.end.error) or Closed(ENDED))
 
     def __iter__(self) -> Subscription:
         return self

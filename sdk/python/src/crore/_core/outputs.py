@@ -53,7 +53,7 @@ class Changed:
 
 @dataclass(slots=True)
 class Ready:
-    """A subscription has items, or has ended."""
+    """A subscription has begun, has items, or has ended."""
 
     subscription: CoreSubscription
 

@@ -55,6 +55,8 @@ class CoreSubscription:
         self.is_granted = False
         #: It was granted once, so that a filter's new grant may mean a gap.
         self.was_granted = False
+        #: S12
+        self.has_begun = False
         self.alias: int | None = None
         self.refusals = 0
         self.retry_at: float | None = None

@@ -159,6 +159,9 @@ class Subscriptions:
         it.retry_at = None
         is_blind = it.is_filter and it.was_granted and not it.cursors.places
         it.is_granted = it.was_granted = True
+        if not it.has_begun:
+            it.has_begun = True
+            self._host.ready(it)
         it.replaying = {begin.partition or 0 for begin in frame.beginnings if begin.replaying}
         if not it.replaying:
             it.stop_credit()

@@ -30,6 +30,9 @@ public final class Subscription implements Iterable<Item>, AutoCloseable {
   /** What the one who waited did not take. */
   private Item returned;
   private boolean isEndTold;
+  private boolean hasBegun;
+  /** Who waits for the begin; null if nobody does. */
+  private CompletableFuture<Void> begun;
   /** Null without a name. */
   private final Processed processed;
   /** What the reader processes now: P14. */
@@ -162,6 +165,39 @@ public final class Subscription implements Iterable<Item>, AutoCloseable {
     }
   }
 
+  /**
+   * The begin.
+   *
+   * @return completes when the server has granted the subscription for the first time: from then on it
+   *     misses nothing. Fails if it ends before.
+   */
+  public CompletableFuture<Void> ready() {
+    client.lock.lock();
+    try {
+      if (begun == null) begun = new CompletableFuture<>();
+      CompletableFuture<Void> future = begun.thenApply(it -> it);
+      answerBegun();
+      return future;
+    } finally {
+      client.lock.unlock();
+    }
+  }
+
+  /** Under the lock: tells who waits for the begin. */
+  private void answerBegun() {
+    CompletableFuture<Void> future = begun;
+    if (future == null || !(hasBegun || core.isEnded())) return;
+    begun = null;
+    CroreException error = core.endError();
+    CroreException ended =
+        error != null || hasBegun ? error : new CroreException(CroreException.CLOSED, "the subscription has ended");
+    client.executor.execute(
+        () -> {
+          if (hasBegun) future.complete(null);
+          else future.completeExceptionally(ended);
+        });
+  }
+
   /** @return whether it has ended, by the application or by the server */
   public boolean isEnded() {
     return client.locked(core::isEnded);
@@ -238,8 +274,10 @@ public final class Subscription implements Iterable<Item>, AutoCloseable {
     client.unsubscribe(core);
   }
 
-  /** R11: the server has granted it: under the lock of the client. */
+  /** The server has granted it: under the lock of the client. */
   void begin() {
+    hasBegun = true;
+    answerBegun();
     if (processed != null) processed.begin(core.places());
   }
 
@@ -252,6 +290,7 @@ public final class Subscription implements Iterable<Item>, AutoCloseable {
   /** There are items, or the end: under the lock of the client. */
   void signal() {
     changed.signalAll();
+    answerBegun();
     notifyListener();
     answerWaiting();
   }

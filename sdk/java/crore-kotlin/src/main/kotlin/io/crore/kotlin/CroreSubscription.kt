@@ -41,6 +41,11 @@ public class CroreSubscription(public val subscription: Subscription) : AutoClos
             }
         }
 
+    /** Waits until the server has granted it for the first time; fails if it ends before. */
+    public suspend fun ready() {
+        subscription.ready().await()
+    }
+
     /** What was received since the subscription's begin, over all connections. */
     public fun report(): Report = subscription.report()
 
