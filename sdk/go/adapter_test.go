@@ -239,7 +239,7 @@ func reportEffect(report Report) object {
 }
 
 // needs are the features that the scenarios may ask for; this SDK has them all.
-var needs = []string{"unauthorized_retry", "timeouts", "queue_bounds", "buffer"}
+var needs = []string{"unauthorized_retry", "timeouts", "queue_bounds", "buffer", "statuses"}
 
 // program returns the path that a variable of the environment names. The gate sets it.
 func program(t testing.TB, variable string) string {

@@ -20,6 +20,11 @@ const PLAYERS: usize = 16;
 /// Random runs.
 const RUNS: u64 = 300;
 
+/// Features of the scenarios that this client has.
+fn features() -> Vec<String> {
+    vec!["statuses".to_owned()]
+}
+
 fn scenarios(mode: &str) -> Vec<Value> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../spec/scenarios");
     let mut files: Vec<PathBuf> =
@@ -60,7 +65,7 @@ fn play_core(scenarios: &[Value]) -> Tally {
     let mut tally = Tally::default();
     for scenario in scenarios {
         let mut adapter = stage::core::Core::default();
-        tally.add(scenario, play(scenario, &[], &mut adapter, None));
+        tally.add(scenario, play(scenario, &features(), &mut adapter, None));
     }
     tally
 }
@@ -133,7 +138,7 @@ fn the_client_plays_its_scenarios_over_sockets() {
                 loop {
                     let Some(scenario) = waiting.lock().unwrap().pop() else { return };
                     let mut adapter: Box<dyn Adapter> = Box::new(stage::wire::Wire::default());
-                    let outcome = play(&scenario, &[], adapter.as_mut(), Some(&mut server));
+                    let outcome = play(&scenario, &features(), adapter.as_mut(), Some(&mut server));
                     tally.lock().unwrap().add(&scenario, outcome);
                 }
             });

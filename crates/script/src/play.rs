@@ -15,7 +15,7 @@ use crate::server::{Arrival, Server};
 use crate::{Adapter, Mode};
 
 /// The patience for what must come, in wire mode.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The time after the last step in which nothing more may come, in wire mode.
 const QUIET: Duration = Duration::from_millis(30);
 /// The longest wait of a client before it connects, in core mode.

@@ -5,7 +5,8 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { scriptProgram, spec } from "./places.mjs";
 
-export const NEEDS = ["unauthorized_retry", "timeouts", "queue_bounds", "buffer"];
+/** Features that the scenarios may ask for; a browser's WebSocket does not show statuses. */
+export const NEEDS = ["unauthorized_retry", "timeouts", "queue_bounds", "buffer", "statuses"];
 
 export const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (two) => parseInt(two, 16));
 export const hexOf = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

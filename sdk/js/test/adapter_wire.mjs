@@ -100,7 +100,7 @@ export function wireAdapter(webSocket) {
   };
 
   return async (command) => {
-    if (command.do === "hello") return { needs: NEEDS };
+    if (command.do === "hello") return { needs: webSocket ? NEEDS : NEEDS.filter((it) => it !== "statuses") };
     let report;
     if (command.do === "report") report = labels.get(command.as).report();
     else {

@@ -13,7 +13,7 @@ from crore._codec.client import Start
 from crore._position import Place, parse
 from places import SCRIPT, SPEC
 
-NEEDS = ["unauthorized_retry", "timeouts", "queue_bounds", "buffer"]
+NEEDS = ["unauthorized_retry", "timeouts", "queue_bounds", "buffer", "statuses"]
 
 
 @dataclass

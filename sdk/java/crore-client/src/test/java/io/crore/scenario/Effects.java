@@ -26,7 +26,7 @@ final class Effects {
   static JsonObject hello() {
     JsonObject reply = new JsonObject();
     JsonArray needs = new JsonArray();
-    for (String it : new String[] {"unauthorized_retry", "timeouts", "queue_bounds", "buffer"}) needs.add(it);
+    for (String it : new String[] {"unauthorized_retry", "timeouts", "queue_bounds", "buffer", "statuses"}) needs.add(it);
     reply.add("needs", needs);
     return reply;
   }
