@@ -65,7 +65,7 @@ func requiredVersion(t *testing.T) string {
 
 func run(t *testing.T, folder, name string, arguments ...string) string {
 	t.Helper()
-	command := exec.CommandContext(bounded(t), name, arguments...)
+	command := exec.Command(name, arguments...)
 	command.Dir = folder
 	output, err := command.CombinedOutput()
 	if err != nil {

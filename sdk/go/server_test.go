@@ -56,6 +56,34 @@ func TestMessagesGoFromPublisherToSubscriber(t *testing.T) {
 	}
 }
 
+// S12: a subscription is ready when the server has granted it, and fails if it ends before.
+func TestASubscriptionIsReadyWhenItIsGranted(t *testing.T) {
+	n := startNode(t, "")
+	client := n.connect(Options{})
+	wild := subscribe(t, client, "a/#")
+	begun := func() {
+		t.Helper()
+		if err := wild.Ready(bounded(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begun()
+	// Another client's message comes after the begin, so it comes.
+	publish(t, n.connect(Options{}), "a/b", "1")
+	expect(t, wild, "1")
+	var refused *Error
+	if err := subscribe(t, client, "b/+", Last(3)).Ready(bounded(t)); !errors.As(err, &refused) || refused.Code != CodeUnsupportedStart {
+		t.Error(err)
+	}
+	n.kill()
+	never := subscribe(t, client, "c")
+	never.Close()
+	if err := never.Ready(bounded(t)); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	begun()
+}
+
 func TestRefusalsAreErrorsWithCodeAndName(t *testing.T) {
 	client := startNode(t, "").connect(Options{})
 	_, err := client.Publish(bounded(t), "$sys/x", nil)
@@ -283,15 +311,17 @@ func TestTicketsResumeASessionInOneFrame(t *testing.T) {
 	}
 }
 
-// guarded starts a node that requires tokens; token makes one.
-func guarded(t *testing.T) (n *node, token func(flags ...string) string) {
+// guarded starts a node that requires tokens, and gives notice of their expiry two hours before; token
+// makes one.
+func guarded(t *testing.T) (n *node, token func(expires string, flags ...string) string) {
 	n = newNode(t, "")
 	secret := filepath.Join(n.folder, "secret")
 	n.say("token", "key", "--algorithm", "HS256", "--out", secret)
-	n.configuration = "[entitlement]\nmode = \"tokens\"\n[[token_key]]\nalgorithm = \"HS256\"\nsecret_file = \"" + secret + "\"\n"
+	n.configuration = "[entitlement]\nmode = \"tokens\"\nnotice_before = \"2h\"\n[[token_key]]\nalgorithm = \"HS256\"\nsecret_file = \"" + secret + "\"\n"
 	n.start()
-	return n, func(flags ...string) string {
-		return n.say(append([]string{"token", "gen", "--secret-file", secret, "--algorithm", "HS256"}, flags...)...)
+	return n, func(expires string, flags ...string) string {
+		words := []string{"token", "gen", "--secret-file", secret, "--algorithm", "HS256", "--expires", expires}
+		return n.say(append(words, flags...)...)
 	}
 }
 
@@ -315,7 +345,7 @@ func (s *source) token(_ context.Context, reason TokenReason) (string, error) {
 
 func TestTokens(t *testing.T) {
 	n, token := guarded(t)
-	good := token("--sub", "a", "--all", "mine/#")
+	good := token("3h", "--sub", "a", "--all", "mine/#")
 	mine := &source{tokens: []string{good}}
 	client := n.connect(Options{TokenSource: mine.token})
 	publish(t, client, "mine/x", "yes")
@@ -351,7 +381,7 @@ func TestTokens(t *testing.T) {
 // T9: a source that fails is called again, and ErrUnauthorized is final.
 func TestATokenSourceMayFail(t *testing.T) {
 	n, token := guarded(t)
-	good, calls := token("--sub", "a", "--all", "#"), 0
+	good, calls := token("3h", "--sub", "a", "--all", "#"), 0
 	failing := n.connect(Options{TokenSource: func(context.Context, TokenReason) (string, error) {
 		switch calls++; calls {
 		case 1:
@@ -377,7 +407,7 @@ func TestATokenSourceMayFail(t *testing.T) {
 func TestATokenIsRenewedInPlace(t *testing.T) {
 	n, token := guarded(t)
 	events := newEvents()
-	short := &source{tokens: []string{token("--sub", "b", "--all", "#", "--expires", "8s"), token("--sub", "b", "--all", "#", "--expires", "1h")}}
+	short := &source{tokens: []string{token("1h", "--sub", "b", "--all", "#"), token("3h", "--sub", "b", "--all", "#")}}
 	client := n.connect(Options{TokenSource: short.token, Logger: slog.New(events)})
 	s := subscribe(t, client, "s")
 	granted(t, s)
@@ -466,7 +496,7 @@ func TestASlowReaderStopsNobody(t *testing.T) {
 func TestCloseIsSafeInEveryState(t *testing.T) {
 	n := startNode(t, "")
 	nowhere := *n
-	nowhere.listen = "127.0.0.1:9"
+	nowhere.listen = ownAddress() + ":9"
 	for name, make := range map[string]func() *Client{
 		"connecting": func() *Client { return n.connect(Options{}) },
 		"live": func() *Client {

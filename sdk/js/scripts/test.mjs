@@ -22,7 +22,7 @@ function step(name, program, args) {
 function tests(files, flags = []) {
   const { stdout } = spawnSync(
     process.execPath,
-    [...flags, "--test", "--test-reporter=tap", "--test-timeout=170000", "--test-concurrency=4", ...files],
+    [...flags, "--test", "--test-reporter=tap", "--test-timeout=600000", "--test-concurrency=4", ...files],
     { stdio: ["ignore", "pipe", "inherit"], encoding: "utf8", maxBuffer: 1 << 28 },
   );
   const count = (name) => Number(new RegExp(`^# ${name} (\\d+)$`, "m").exec(stdout)?.[1] ?? 0);

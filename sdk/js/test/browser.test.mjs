@@ -23,6 +23,8 @@ async function browser() {
     headless: true,
     args: ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
   });
+  // A machine with other work is slow.
+  context.setDefaultTimeout(120_000);
   const close = async () => {
     await context.close();
     rmSync(profile, { recursive: true, force: true });

@@ -9,12 +9,21 @@ import { serverProgram } from "./places.mjs";
 /** The node takes every variable that begins with CRORE_ as an option. */
 const bare = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("CRORE_")));
 
+/**
+ * An address that no other program has: between two starts of a node nobody takes its port there. Nor does a client
+ * that keeps connecting: its socket has 127.0.0.1, where a connect may reach itself.
+ */
+export function ownAddress() {
+  const [one, two, three] = crypto.getRandomValues(new Uint8Array(3));
+  return `127.${1 + (one % 254)}.${two}.${1 + (three % 254)}`;
+}
+
 /** A node that may be stopped and started again at the same address. */
 export class Node {
   constructor(configuration = "") {
     this.folder = mkdtempSync(join(tmpdir(), "crore-js-"));
     this.configuration = configuration.replaceAll("FOLDER", this.folder);
-    this.listen = "127.0.0.1:0";
+    this.listen = `${ownAddress()}:0`;
   }
 
   static async start(configuration) {

@@ -40,6 +40,8 @@ def version() -> str:
 
 
 def run(names: list[str], only_client: bool) -> bool:
+    from hypothesis import HealthCheck, settings
+
     folders = [str(ROOT / "src"), str(ROOT / "tests")]
     sys.path[:0] = folders
     # For the programs that the tests start.
@@ -49,6 +51,9 @@ def run(names: list[str], only_client: bool) -> bool:
     sys.dont_write_bytecode = True
     for noisy in ("crore", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
+    # A machine with other work is slow.
+    settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("patient")
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{it}*" for it in names] or None
     left_out = NOT_OF_CLIENT if only_client else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 import signal
@@ -14,6 +15,18 @@ from places import SERVER
 
 #: The node takes every variable that begins with CRORE_ as an option.
 _BARE = {name: value for name, value in os.environ.items() if not name.startswith("CRORE_")}
+
+#: The deadline of what the tests wait for: a machine with other work is slow.
+PATIENCE_S = 90
+
+
+def own_address() -> str:
+    """
+    An address that no other program has: between two starts of a node nobody takes its port there. Nor does a client
+    that keeps connecting: its socket has 127.0.0.1, where a connect may reach itself.
+    """
+    return "127." + ".".join(str(random.randint(1, 254)) for _ in range(3))
+
 
 #: A log on disk.
 ON_DISK = """
@@ -36,7 +49,7 @@ class Node:
         self.configuration = configuration.replace("FOLDER", str(self.folder))
         self.flags: list[str] = []
         self.tls_listen = ""
-        self._listen = "127.0.0.1:0"
+        self._listen = f"{own_address()}:0"
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> Node:
@@ -113,15 +126,17 @@ class Secure(Node):
 
 
 class Guarded(Node):
-    """A node that requires tokens of a secret."""
+    """A node that requires tokens of a secret, and gives notice of their expiry two hours before."""
 
     def __init__(self) -> None:
         super().__init__()
         self._secret = str(self.folder / "secret")
         self.say("token", "key", "--algorithm", "HS256", "--out", self._secret)
         self.configuration = (
-            f'[entitlement]\nmode = "tokens"\n[[token_key]]\nalgorithm = "HS256"\nsecret_file = "{self._secret}"\n'
+            '[entitlement]\nmode = "tokens"\nnotice_before = "2h"\n'
+            f'[[token_key]]\nalgorithm = "HS256"\nsecret_file = "{self._secret}"\n'
         )
 
-    def token(self, *flags: str) -> str:
-        return self.say("token", "gen", "--secret-file", self._secret, "--algorithm", "HS256", *flags)
+    def token(self, *flags: str, expires: str = "3h") -> str:
+        secret = ("--secret-file", self._secret, "--algorithm", "HS256")
+        return self.say("token", "gen", *secret, "--expires", expires, *flags)

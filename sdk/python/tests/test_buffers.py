@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import crore
 import crore.sync
 from crore import Backoff
-from node import ON_DISK, Node
+from node import ON_DISK, PATIENCE_S, Node
 
 MESSAGES = 2_000
 #: Messages of the publisher that wait for their answers.
@@ -45,10 +45,10 @@ class Buffers(unittest.TestCase):
             readers = [threads.submit(self.read_blocking, items) for items in BUFFERS]
             readers.append(threads.submit(asyncio.run, self.read_asyncio()))
             for _ in range(2 * len(BUFFERS)):
-                self.assertTrue(self.reading.acquire(timeout=60))
+                self.assertTrue(self.reading.acquire(timeout=PATIENCE_S))
             self.publish()
             for reader in readers:
-                reader.result(120)
+                reader.result(5 * PATIENCE_S)
 
     def publish(self) -> None:
         with crore.sync.connect(self.node.url, backoff=QUICK) as client:
@@ -66,7 +66,7 @@ class Buffers(unittest.TestCase):
         pauses = Pauses(items)
         with crore.sync.connect(self.node.url, buffer_items=items, backoff=QUICK) as client:
             subscription = client.subscribe("t")
-            subscription.next(60)
+            subscription.next(PATIENCE_S)
             self.reading.release()
             messages = subscription.messages()
             for number in range(MESSAGES):

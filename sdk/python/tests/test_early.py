@@ -16,7 +16,7 @@ from crore._core.outputs import Connect, Send
 from crore._core.settings import Settings
 from crore._core.subscription import SubscribeOptions
 from crore._link import Link
-from node import Guarded
+from node import PATIENCE_S, Guarded
 
 HELLO, SUBSCRIBE, RENEW = 0x01, 0x02, 0x09
 
@@ -99,7 +99,7 @@ class OnANode(unittest.TestCase):
                 await client.publish("a", "1")
                 self.assertEqual((await anext(subscription.messages())).text(), "1")
 
-        asyncio.run(asyncio.wait_for(run(), 60))
+        asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
         with crore.sync.connect(self.node.url, token=self.token, handshake_frames=True) as client:
             subscription = client.subscribe("a", crore.last(1))
             self.assertEqual(next(subscription.messages()).text(), "1")

@@ -13,7 +13,7 @@ from typing import Any
 import crore
 import crore.sync
 from crore import Backoff, FileStorage, Message
-from node import ON_DISK, Guarded, Node
+from node import ON_DISK, PATIENCE_S, Guarded, Node, own_address
 
 QUICK = Backoff(base=0.02, maximum=0.2)
 
@@ -21,7 +21,7 @@ QUICK = Backoff(base=0.02, maximum=0.2)
 def message(subscription: crore.sync.Subscription) -> Message:
     """The next message; a gap is a failure."""
     while True:
-        item = subscription.next(timeout=30)
+        item = subscription.next(timeout=PATIENCE_S)
         assert item is not None, "the subscription has ended"
         assert item.kind != "gap", item
         if isinstance(item, Message):
@@ -45,7 +45,7 @@ class BlockingClient(unittest.TestCase):
         self.node()
         with crore.sync.connect(self.url) as client:
             plain, wild = client.subscribe("a/b"), client.subscribe("a/#")
-            client.ready(30)
+            client.ready(PATIENCE_S)
             published = client.publish("a/b", {"x": 1}, tags=[("room", "7")])
             for subscription in (plain, wild):
                 it = message(subscription)
@@ -63,11 +63,28 @@ class BlockingClient(unittest.TestCase):
         self.assertEqual(client.state.state, "closed")
         self.assertRaises(crore.Closed, client.publish, "a", "b")
 
+    def test_s12_a_subscription_is_ready_when_granted_and_raises_if_it_ends_before(self) -> None:
+        node = self.node()
+        client = self.connect()
+        wild = client.subscribe("a/#")
+        wild.ready(PATIENCE_S)
+        # Another client's message comes after the begin, so it comes.
+        self.connect().publish("a/b", "1")
+        self.assertEqual(message(wild).text(), "1")
+        wild.ready(0)
+        with self.assertRaisesRegex(crore.Refused, "start"):
+            client.subscribe("b/+", crore.last(3)).ready(PATIENCE_S)
+        node.kill()
+        never = client.subscribe("c")
+        self.assertRaises(TimeoutError, never.ready, 0)
+        never.close()
+        self.assertRaises(crore.Closed, never.ready, PATIENCE_S)
+
     def test_once_and_subscriptions_survive_kills_of_the_node(self) -> None:
         node = self.node(ON_DISK)
         client = self.connect()
         subscription = client.subscribe("a")
-        client.ready(30)
+        subscription.ready(PATIENCE_S)
         futures = []
         for turn in range(3):
             futures += [client.publish_later("a", f"{turn}.{number}", once=True) for number in range(100)]
@@ -130,11 +147,11 @@ class BlockingClient(unittest.TestCase):
             raise ValueError("mine")
 
         client.on_state(listener)
-        client.ready(30)
-        self.assertTrue(published.wait(30))
+        client.ready(PATIENCE_S)
+        self.assertTrue(published.wait(PATIENCE_S))
         self.assertEqual(reasons, ["first", "first"])
         refused = self.connect(token="not.a.token")
-        self.assertRaises(crore.Closed, refused.ready, 30)
+        self.assertRaises(crore.Closed, refused.ready, PATIENCE_S)
 
     def test_r11_with_store_tickets_the_next_program_resumes_in_one_frame(self) -> None:
         self.node(ON_DISK)
@@ -151,9 +168,9 @@ class BlockingClient(unittest.TestCase):
 
                 client = self.connect(storage=storage, store_tickets=store_tickets, log=log)
                 readers = [client.subscribe(topic, name=topic) for topic in ("a", "w/#")]
-                self.assertEqual(events.get(timeout=30), ("connected", 2 if program == 2 else None))
+                self.assertEqual(events.get(timeout=PATIENCE_S), ("connected", 2 if program == 2 else None))
                 if program < 2:
-                    self.assertEqual(events.get(timeout=30), ("ticket", None))
+                    self.assertEqual(events.get(timeout=PATIENCE_S), ("ticket", None))
                 for reader, target in zip(readers, ("a", "w/x"), strict=True):
                     if program < 2:
                         other.publish(target, str(program))
@@ -186,7 +203,7 @@ class BlockingClient(unittest.TestCase):
 
         strict = client.subscribe("g", crore.since(position), fail_on_gap=True)
         with self.assertRaises(crore.Refused) as refused:
-            strict.next(30)
+            strict.next(PATIENCE_S)
         self.assertEqual(refused.exception.name, "position_unavailable")
         self.assertRegex(refused.exception.restart or "", r"^\d+:\d+$")
 
@@ -203,8 +220,8 @@ class BlockingClient(unittest.TestCase):
                 storage = FileStorage(folder)
                 first = self.connect(storage=storage)
                 reader = first.subscribe(topic, name="reader")
-                first.ready(30)
-                item = reader.next(30)
+                first.ready(PATIENCE_S)
+                item = reader.next(PATIENCE_S)
                 assert item is not None
                 self.assertEqual(item.kind, "caught_up")
                 for number in range(5):
@@ -243,7 +260,7 @@ class BlockingClient(unittest.TestCase):
 
         def source(reason: str) -> str:
             renewed.append(reason)
-            return node.token("--sub", "b", "--all", "#", "--expires", "1h" if len(renewed) > 1 else "8s")
+            return node.token("--sub", "b", "--all", "#", expires="3h" if len(renewed) > 1 else "1h")
 
         def log(_level: str, event: str, fields: dict[str, Any]) -> None:
             shown.append(json.dumps([event, fields]))
@@ -254,12 +271,12 @@ class BlockingClient(unittest.TestCase):
 
         client = self.connect(token=source, log=log)
         subscription = client.subscribe("s")
-        self.assertTrue(done.wait(30))
+        self.assertTrue(done.wait(PATIENCE_S))
         client.publish("s", "x")
         self.assertEqual(message(subscription).text(), "x")
         self.assertEqual(renewed, ["first", "expires"])
         self.assertTrue(subscription.report().complete)
-        self.assertTrue(has_ticket.wait(30))
+        self.assertTrue(has_ticket.wait(PATIENCE_S))
 
         # A source that puts its token into an error, and a server's refusal of a bad token.
         def failing(_reason: str) -> str:
@@ -268,7 +285,7 @@ class BlockingClient(unittest.TestCase):
         broken = self.connect(token=failing, log=log)
         refused = self.connect(token="eyJhbGciOi.bad.token", log=log)
         with self.assertRaises(crore.Closed) as caught:
-            refused.ready(30)
+            refused.ready(PATIENCE_S)
         self.assertFalse(broken.state.state == "live")
         shown += (repr(it) for it in (client.inspect(), broken.inspect(), refused.inspect(), caught.exception))
         shown += (repr(it) for it in (client, client.state, subscription, subscription.report()))
@@ -278,7 +295,7 @@ class BlockingClient(unittest.TestCase):
     def test_u15_many_publications_wait_for_room_and_arrive_in_order(self) -> None:
         self.node()
         client = self.connect()
-        client.ready(30)
+        client.ready(PATIENCE_S)
         futures = [client.publish_later("big", bytes(60_000)) for _ in range(100)]
         offsets = [int(future.result().position.split(":")[1]) for future in futures]
         self.assertEqual(offsets, sorted(set(offsets)))
@@ -297,10 +314,10 @@ class BlockingClient(unittest.TestCase):
 
     def test_x3_close_in_every_state_and_from_many_threads(self) -> None:
         self.node()
-        for url in (self.url, "ws://127.0.0.1:9", "ws://127.0.0.1:9"):
+        for url in (self.url, f"ws://{own_address()}:9", f"ws://{own_address()}:9"):
             client = self.connect(url=url)
             if url == self.url:
-                client.ready(30)
+                client.ready(PATIENCE_S)
             subscription = client.subscribe("x")
             reader = threading.Thread(target=lambda it=subscription: list(it))
             reader.start()
@@ -308,7 +325,7 @@ class BlockingClient(unittest.TestCase):
             for closer in closers:
                 closer.start()
             for thread in (*closers, reader):
-                thread.join(30)
+                thread.join(PATIENCE_S)
                 self.assertFalse(thread.is_alive())
             client.close()
             self.assertRaises(crore.Closed, client.subscribe, "z")

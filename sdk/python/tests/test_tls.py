@@ -11,7 +11,7 @@ from typing import Any
 import crore
 import crore.sync
 from crore import Backoff
-from node import Secure
+from node import PATIENCE_S, Secure
 
 QUICK = Backoff(base=0.02, maximum=0.2)
 #: More than one record of TLS, so that the rest of a read waits inside it.
@@ -42,13 +42,13 @@ class Wss(unittest.TestCase):
                 messages = subscription.messages()
                 self.assertEqual([len((await anext(messages)).payload) for _ in SIZES * 5], [*SIZES * 5])
 
-        asyncio.run(asyncio.wait_for(run(), 60))
+        asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
 
     def test_the_blocking_client(self) -> None:
         with crore.sync.connect(self.url, ssl=self.context) as client:
             subscription = client.subscribe("a")
-            client.ready(30)
-            subscription.next(30)
+            client.ready(PATIENCE_S)
+            subscription.next(PATIENCE_S)
             futures = [client.publish_later("a", bytes(size)) for size in SIZES * 5]
             messages = subscription.messages()
             self.assertEqual([len(next(messages).payload) for _ in futures], [*SIZES * 5])
@@ -58,7 +58,7 @@ class Wss(unittest.TestCase):
         wrong: list[tuple[str, dict[str, Any]]] = [(self.url, {}), (other_name, {"ssl": self.context})]
         for url, options in wrong:
             with self.subTest(url):
-                asyncio.run(asyncio.wait_for(self.refused_asyncio(url, **options), 60))
+                asyncio.run(asyncio.wait_for(self.refused_asyncio(url, **options), PATIENCE_S))
                 self.refused_blocking(url, **options)
 
     async def refused_asyncio(self, url: str, **options: Any) -> None:
@@ -82,7 +82,7 @@ class Wss(unittest.TestCase):
 
         with crore.sync.connect(url, backoff=QUICK, log=log, **options) as client:
             for _ in range(3):
-                self.assertTrue(tried.acquire(timeout=30))
+                self.assertTrue(tried.acquire(timeout=PATIENCE_S))
             self.assertEqual(client.inspect()["counters"]["connections"], 0)
         self.assertTrue(any("certificate verify failed" in str(it) for it in details), details)
 

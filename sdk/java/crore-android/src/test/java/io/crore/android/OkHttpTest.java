@@ -39,7 +39,7 @@ class OkHttpTest {
     List<Crore> clients = new ArrayList<>();
     try (Node node = Node.start(Node.ON_DISK)) {
       for (int at = 0; at < 100; at++) clients.add(Crore.builder(node.url()).transport(transport).build());
-      for (Crore it : clients) it.ready().get(30, TimeUnit.SECONDS);
+      for (Crore it : clients) it.ready().get(90, TimeUnit.SECONDS);
       for (Crore it : clients) it.close();
     }
   }

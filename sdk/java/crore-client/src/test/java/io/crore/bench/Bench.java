@@ -157,7 +157,7 @@ public final class Bench {
     try (Crore client = Crore.builder(url).buffer(Integer.MAX_VALUE, Long.MAX_VALUE).build()) {
       Subscription subscription = client.subscribe("t");
       for (int received = 0; received < count; ) {
-        Item item = subscription.next(30, TimeUnit.SECONDS);
+        Item item = subscription.next(90, TimeUnit.SECONDS);
         if (item == null) throw new AssertionError(received + " received: " + client.inspect());
         if (item.kind() == Item.Kind.MESSAGE) received++;
       }

@@ -50,13 +50,13 @@ class UnsentBytesTest {
     Crore client = Crore.builder("ws://a").transport(socket).build();
     socket.events.opened();
     socket.events.received(WELCOME);
-    client.ready().get(30, TimeUnit.SECONDS);
+    client.ready().get(90, TimeUnit.SECONDS);
     byte[] payload = new byte[400_000];
     for (int at = 0; at < 6; at++) client.publish("a", payload);
     assertEquals(3, socket.publications(), "1.2 MB, which is more than 1 MiB");
     socket.unsent.clear();
     socket.events.drained();
     assertEquals(3, socket.publications(), "and the others when it is sent");
-    client.closeAsync(0, TimeUnit.SECONDS).get(30, TimeUnit.SECONDS);
+    client.closeAsync(0, TimeUnit.SECONDS).get(90, TimeUnit.SECONDS);
   }
 }

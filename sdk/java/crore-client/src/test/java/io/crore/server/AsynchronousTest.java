@@ -24,7 +24,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Readers without a thread of their own. */
-@Timeout(120)
+@Timeout(400)
 class AsynchronousTest {
   /** Keeps what it gets, and requests when the test says so. */
   private static final class Subscriber implements Flow.Subscriber<Item> {
@@ -52,7 +52,7 @@ class AsynchronousTest {
     }
 
     Object next() throws InterruptedException {
-      return got.poll(30, TimeUnit.SECONDS);
+      return got.poll(90, TimeUnit.SECONDS);
     }
   }
 
@@ -102,7 +102,7 @@ class AsynchronousTest {
     try (Node node = Node.start(Node.ON_DISK);
         Crore client = Crore.connect(node.url())) {
       Subscription subscription = client.subscribe("a");
-      assertEquals(Item.Kind.CAUGHT_UP, subscription.nextAsync().get(30, TimeUnit.SECONDS).kind());
+      assertEquals(Item.Kind.CAUGHT_UP, subscription.nextAsync().get(90, TimeUnit.SECONDS).kind());
       List<String> texts = new ArrayList<>();
       for (int at = 0; at < 20; at++) {
         CompletableFuture<Item> next = subscription.nextAsync();
@@ -111,12 +111,12 @@ class AsynchronousTest {
         answer(client.publish("a", "" + at));
         if (at % 4 == 3) next.cancel(false);
         if (next.isCancelled()) next = subscription.nextAsync();
-        texts.add(((Message) next.get(30, TimeUnit.SECONDS)).text());
+        texts.add(((Message) next.get(90, TimeUnit.SECONDS)).text());
       }
       for (int at = 0; at < 20; at++) assertEquals("" + at, texts.get(at));
       CompletableFuture<Item> last = subscription.nextAsync();
       subscription.close();
-      assertNull(last.get(30, TimeUnit.SECONDS));
+      assertNull(last.get(90, TimeUnit.SECONDS));
     }
   }
 }

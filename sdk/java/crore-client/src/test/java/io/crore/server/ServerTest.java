@@ -14,20 +14,22 @@ import io.crore.Message;
 import io.crore.PublishOptions;
 import io.crore.Published;
 import io.crore.State;
+import io.crore.SubscribeOptions;
 import io.crore.Subscription;
 import io.crore.support.Node;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** The client and a real node. */
-@Timeout(120)
+@Timeout(400)
 class ServerTest {
-  private static final long SECONDS = 30;
+  private static final long SECONDS = 90;
 
   @Test
   void messagesReachTopicsFiltersAndHistory() throws Exception {
@@ -50,6 +52,34 @@ class ServerTest {
       assertEquals(List.of("hello"), texts);
       assertTrue(topic.report().complete() && topic.report().proved());
     }
+  }
+
+  @Test
+  void s12ASubscriptionIsReadyWhenItIsGrantedAndFailsIfItEndsBefore() throws Exception {
+    try (Node node = Node.start(Node.ON_DISK);
+        Crore client = builder(node).build();
+        Crore other = builder(node).build()) {
+      Subscription filter = client.subscribe("a/#");
+      filter.ready().get(SECONDS, TimeUnit.SECONDS);
+      // Another client's message comes after the begin, so it comes.
+      other.publish("a/b", "1").get(SECONDS, TimeUnit.SECONDS);
+      assertEquals("1", nextMessage(filter).text());
+      Subscription refused = client.subscribe("b/+", SubscribeOptions.last(3));
+      assertEquals("unsupported_start", failure(refused.ready()).name());
+      assertEquals("unsupported_start", failure(refused.ready()).name());
+      node.kill();
+      Subscription never = client.subscribe("c");
+      CompletableFuture<Void> ready = never.ready();
+      assertFalse(ready.isDone());
+      never.close();
+      assertEquals(CroreException.CLOSED, failure(ready).name());
+      filter.ready().get(SECONDS, TimeUnit.SECONDS);
+    }
+  }
+
+  private static CroreException failure(CompletableFuture<Void> future) {
+    ExecutionException error = assertThrows(ExecutionException.class, () -> future.get(SECONDS, TimeUnit.SECONDS));
+    return (CroreException) error.getCause();
   }
 
   @Test

@@ -41,7 +41,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What outlives the program: R11, P14, U13. */
-@Timeout(120)
+@Timeout(400)
 class StorageTest {
   @TempDir Path folder;
 
@@ -106,7 +106,7 @@ class StorageTest {
       }
       release.countDown();
       threads.shutdown();
-      assertTrue(threads.awaitTermination(20, TimeUnit.SECONDS));
+      assertTrue(threads.awaitTermination(90, TimeUnit.SECONDS));
       // What the listener has processed since is stored, too.
       first.close();
     }
@@ -183,9 +183,9 @@ class StorageTest {
       node.kill();
       List<CompletableFuture<Published>> lost = new ArrayList<>();
       for (String text : List.of("1", "2", "3")) lost.add(first.publish("p", text, once));
-      first.closeAsync(0, TimeUnit.SECONDS).get(30, TimeUnit.SECONDS);
+      first.closeAsync(0, TimeUnit.SECONDS).get(90, TimeUnit.SECONDS);
       for (CompletableFuture<Published> it : lost) {
-        ExecutionException error = assertThrows(ExecutionException.class, () -> it.get(30, TimeUnit.SECONDS));
+        ExecutionException error = assertThrows(ExecutionException.class, () -> it.get(90, TimeUnit.SECONDS));
         String name = ((CroreException) error.getCause()).name();
         assertTrue(Set.of(CroreException.CLOSED, CroreException.UNKNOWN).contains(name), name);
       }
@@ -221,7 +221,7 @@ class StorageTest {
           node.kill();
           node.start();
         }
-        client.closeAsync(0, TimeUnit.SECONDS).get(30, TimeUnit.SECONDS);
+        client.closeAsync(0, TimeUnit.SECONDS).get(90, TimeUnit.SECONDS);
       }
       try (Crore last = builder(node).persist().build()) {
         answer(last.publish("p", "the end", once));
@@ -256,7 +256,7 @@ class StorageTest {
     try (Node node = Node.start(Node.ON_DISK);
         Crore client = Crore.builder(node.url()).storage(new Broken()).persist().build()) {
       CompletableFuture<Published> call = client.publish("p", "x", PublishOptions.none().once());
-      ExecutionException error = assertThrows(ExecutionException.class, () -> call.get(30, TimeUnit.SECONDS));
+      ExecutionException error = assertThrows(ExecutionException.class, () -> call.get(90, TimeUnit.SECONDS));
       assertTrue(error.getCause() instanceof IllegalStateException, error::toString);
       answer(client.publish("p", "y"));
       assertEquals(List.of("y"), history(client, "p", HistoryOptions.all()));

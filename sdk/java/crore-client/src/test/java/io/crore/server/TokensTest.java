@@ -28,7 +28,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Tokens, with a node that wants them. */
-@Timeout(120)
+@Timeout(400)
 class TokensTest {
   private static CroreBuilder builder(Node node) {
     return Crore.builder(node.url()).backoff(20, 200, 10_000, TimeUnit.MILLISECONDS);
@@ -51,21 +51,21 @@ class TokensTest {
   }
 
   private static CroreException ended(Crore client) {
-    ExecutionException error = assertThrows(ExecutionException.class, () -> client.ready().get(30, TimeUnit.SECONDS));
+    ExecutionException error = assertThrows(ExecutionException.class, () -> client.ready().get(90, TimeUnit.SECONDS));
     return (CroreException) error.getCause();
   }
 
   @Test
   void aTokenGivesThePermissionsThatItHas() throws Exception {
     try (Node node = Node.guarded()) {
-      Source source = new Source(node.token("a", "--all", "mine/#"));
+      Source source = new Source(node.token("3h", "a", "--all", "mine/#"));
       try (Crore client = builder(node).token(source).build()) {
         answer(client.publish("mine/x", "yes"));
         assertEquals(List.of(TokenReason.FIRST), source.reasons);
         ExecutionException refused = assertThrows(ExecutionException.class, () -> answer(client.publish("other", "no")));
         assertEquals("forbidden", ((CroreException) refused.getCause()).name());
         Subscription other = client.subscribe("other");
-        CroreException error = assertThrows(CroreException.class, () -> other.next(30, TimeUnit.SECONDS));
+        CroreException error = assertThrows(CroreException.class, () -> other.next(90, TimeUnit.SECONDS));
         assertEquals("forbidden", error.name());
         assertFalse(error.temporary());
       }
@@ -82,9 +82,9 @@ class TokensTest {
         assertEquals(CroreException.CLOSED, ended(client).name());
         assertEquals(List.of(TokenReason.FIRST, TokenReason.REFUSED), bad.reasons);
       }
-      Source second = new Source("not.a.token", node.token("a", "--all", "#"));
+      Source second = new Source("not.a.token", node.token("3h", "a", "--all", "#"));
       try (Crore client = builder(node).token(second).build()) {
-        client.ready().get(30, TimeUnit.SECONDS);
+        client.ready().get(90, TimeUnit.SECONDS);
       }
     }
   }
@@ -93,7 +93,7 @@ class TokensTest {
   void t9ASourceThatThrowsIsAskedAgain() throws Exception {
     AtomicInteger calls = new AtomicInteger();
     try (Node node = Node.guarded()) {
-      String good = node.token("a", "--all", "#");
+      String good = node.token("3h", "a", "--all", "#");
       TokenSource failing =
           reason -> {
             int call = calls.incrementAndGet();
@@ -102,7 +102,7 @@ class TokensTest {
             return good;
           };
       try (Crore client = builder(node).token(failing).build()) {
-        client.ready().get(30, TimeUnit.SECONDS);
+        client.ready().get(90, TimeUnit.SECONDS);
         assertEquals(3, calls.get());
       }
     }
@@ -124,8 +124,8 @@ class TokensTest {
   void t2t11ATokenIsRenewedInPlaceAndNeverShown() throws Exception {
     Events events = new Events();
     try (Node node = Node.guarded()) {
-      String brief = node.token("b", "--all", "#", "--expires", "8s");
-      Source source = new Source(brief, node.token("b", "--all", "#", "--expires", "1h"));
+      String brief = node.token("1h", "b", "--all", "#");
+      Source source = new Source(brief, node.token("3h", "b", "--all", "#"));
       try (Crore client = builder(node).token(source).log(events).build()) {
         Subscription subscription = client.subscribe("s");
         granted(subscription);

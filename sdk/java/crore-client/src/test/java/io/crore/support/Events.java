@@ -9,7 +9,7 @@ import java.util.concurrent.TimeUnit;
 
 /** Keeps the events of a client's log. */
 public final class Events implements Log {
-  private static final long SECONDS = 20;
+  private static final long SECONDS = 90;
 
   private final List<String> names = new ArrayList<>();
   private final List<String> lines = new ArrayList<>();

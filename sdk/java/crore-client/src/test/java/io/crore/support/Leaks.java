@@ -18,7 +18,7 @@ import java.util.concurrent.TimeUnit;
  */
 public final class Leaks {
   private static final int CYCLES = 300;
-  private static final long WAIT_NANOS = TimeUnit.SECONDS.toNanos(40);
+  private static final long WAIT_NANOS = TimeUnit.SECONDS.toNanos(120);
   /** Threads of pools that are shared and stay for a while; each cycle has at least one of its own. */
   private static final int THREADS_MAX = 40;
 
@@ -57,14 +57,14 @@ public final class Leaks {
     client.onState(state -> {});
     CompletableFuture<Item> next = client.subscribe("never").nextAsync();
     if (at % 3 > 0) {
-      Item item = read.next(30, TimeUnit.SECONDS);
+      Item item = read.next(90, TimeUnit.SECONDS);
       if (item == null) throw new AssertionError("not granted");
-      client.publish("leaks/" + at % 7, "x", PublishOptions.none().once()).get(30, TimeUnit.SECONDS);
+      client.publish("leaks/" + at % 7, "x", PublishOptions.none().once()).get(90, TimeUnit.SECONDS);
     }
     if (at % 2 == 0) client.subscribe("more", SubscribeOptions.last(2)).close();
     // Open at the end: settled by it.
     client.publish("leaks/0", "unanswered");
-    client.closeAsync(at % 5 == 0 ? 0 : 1_000, TimeUnit.MILLISECONDS).get(30, TimeUnit.SECONDS);
+    client.closeAsync(at % 5 == 0 ? 0 : 1_000, TimeUnit.MILLISECONDS).get(90, TimeUnit.SECONDS);
     if (at % 3 == 0) next.cancel(false);
     return new WeakReference<>(client);
   }

@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
@@ -23,7 +24,7 @@ public final class Node implements AutoCloseable {
 
   private final Path folder;
   private Path secret;
-  private String listen = "127.0.0.1:0";
+  private String listen = ownAddress() + ":0";
   private Process process;
 
   private Node(String configuration) throws IOException {
@@ -38,13 +39,22 @@ public final class Node implements AutoCloseable {
     return node;
   }
 
-  /** A node that wants tokens, which {@link #token} makes. */
+  /**
+   * An address that no other program has: between two starts of a node nobody takes its port there. Nor
+   * does a client that keeps connecting: its socket has 127.0.0.1, where a connect may reach itself.
+   */
+  private static String ownAddress() {
+    ThreadLocalRandom random = ThreadLocalRandom.current();
+    return "127." + random.nextInt(1, 255) + "." + random.nextInt(1, 255) + "." + random.nextInt(1, 255);
+  }
+
+  /** A node that wants tokens, which {@link #token} makes, and tells two hours before that they expire. */
   public static Node guarded() throws Exception {
     Node node = new Node("");
     node.secret = node.folder.resolve("secret");
     say("token", "key", "--algorithm", "HS256", "--out", node.secret.toString());
     String configuration =
-        "[entitlement]\nmode = \"tokens\"\n[[token_key]]\nalgorithm = \"HS256\"\nsecret_file = \""
+        "[entitlement]\nmode = \"tokens\"\nnotice_before = \"2h\"\n[[token_key]]\nalgorithm = \"HS256\"\nsecret_file = \""
             + node.secret
             + "\"\n";
     Files.writeString(node.folder.resolve("crore.toml"), configuration);
@@ -52,11 +62,12 @@ public final class Node implements AutoCloseable {
     return node;
   }
 
-  /** A token for a subject, with permissions or times as the command line names them. */
-  public String token(String subject, String... flags) throws Exception {
+  /** A token for a subject, which expires after this time, with permissions as the command line names them. */
+  public String token(String expires, String subject, String... flags) throws Exception {
     List<String> arguments =
         new ArrayList<>(
-            List.of("token", "gen", "--secret-file", secret.toString(), "--algorithm", "HS256", "--sub", subject));
+            List.of("token", "gen", "--secret-file", secret.toString(), "--algorithm", "HS256"));
+    arguments.addAll(List.of("--expires", expires, "--sub", subject));
     arguments.addAll(List.of(flags));
     return say(arguments.toArray(new String[0]));
   }
@@ -93,7 +104,7 @@ public final class Node implements AutoCloseable {
     Thread lines = new Thread(() -> read(mine, ready));
     lines.setDaemon(true);
     lines.start();
-    ready.get(30, TimeUnit.SECONDS);
+    ready.get(90, TimeUnit.SECONDS);
   }
 
   private void read(Process mine, CompletableFuture<Void> ready) {

@@ -13,7 +13,7 @@ import java.util.concurrent.TimeUnit;
 
 /** Waits that have an end. */
 public final class Reading {
-  private static final long SECONDS = 20;
+  private static final long SECONDS = 90;
 
   private Reading() {}
 

@@ -125,10 +125,10 @@ class JdkConnectionTest {
           opened.onOpen(socket);
           return CompletableFuture.completedFuture(socket);
         });
-    assertEquals("opened", told.poll(20, TimeUnit.SECONDS));
+    assertEquals("opened", told.poll(90, TimeUnit.SECONDS));
     JdkConnection failed = new JdkConnection(events);
     failed.begin(() -> CompletableFuture.failedFuture(new IOException("refused")));
-    assertEquals("failed", told.poll(20, TimeUnit.SECONDS));
+    assertEquals("failed", told.poll(90, TimeUnit.SECONDS));
   }
 
   /** Otherwise the client, in the middle of a call, would learn of an end that takes the call along. */
@@ -139,8 +139,8 @@ class JdkConnectionTest {
     JdkConnection connection = new JdkConnection(new Told(sender, ends));
     connection.onOpen(new Gone(connection));
     connection.send(new byte[1]);
-    assertEquals("opened inside", ends.poll(20, TimeUnit.SECONDS));
-    assertEquals("1006", ends.poll(20, TimeUnit.SECONDS));
+    assertEquals("opened inside", ends.poll(90, TimeUnit.SECONDS));
+    assertEquals("1006", ends.poll(90, TimeUnit.SECONDS));
     assertTrue(ends.isEmpty());
   }
 }

@@ -28,14 +28,14 @@ import org.junit.jupiter.api.Timeout
 import org.junit.jupiter.api.assertThrows
 
 /** The client for coroutines and a real node. */
-@Timeout(120)
+@Timeout(400)
 class CoroutinesTest {
     private fun client(node: Node): CroreClient =
         Crore.builder(node.url()).backoff(20, 200, 10_000, TimeUnit.MILLISECONDS).client()
 
     private fun test(run: suspend (Node, CroreClient) -> Unit) {
         Node.start(Node.ON_DISK).use { node ->
-            client(node).use { client -> runBlocking { withTimeout(60.seconds) { run(node, client) } } }
+            client(node).use { client -> runBlocking { withTimeout(300.seconds) { run(node, client) } } }
         }
     }
 
@@ -52,6 +52,20 @@ class CoroutinesTest {
                 assertTrue(subscription.report().complete())
             }
             assertEquals(listOf("hello"), client.history("rooms/1").map { it.text() }.toList())
+        }
+
+    @Test
+    fun `a subscription is ready when it is granted, and fails if it ends before - S12`() =
+        test { _, client ->
+            client.subscribe("a/#").use { subscription ->
+                subscription.ready()
+                client.publish("a/b", "1")
+                assertEquals("1", subscription.messages.first().text())
+            }
+            val refused = assertThrows<CroreException> {
+                runBlocking { client.subscribe("b/+", SubscribeOptions.last(3)).ready() }
+            }
+            assertEquals("unsupported_start", refused.name())
         }
 
     @Test

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Two users, and ends of the node and of a program between: nothing is missed, nothing comes twice. */
-@Timeout(120)
+@Timeout(400)
 class ChatTest {
   @TempDir Path folder;
 
@@ -49,7 +49,7 @@ class ChatTest {
     List<String> take(int count) throws InterruptedException {
       List<String> taken = new ArrayList<>();
       while (taken.size() < count) {
-        String line = lines.poll(30, TimeUnit.SECONDS);
+        String line = lines.poll(90, TimeUnit.SECONDS);
         assertNotNull(line, () -> "after " + taken);
         taken.add(line);
       }

@@ -28,7 +28,7 @@ import org.junit.jupiter.api.io.TempDir;
  * The chat after R8, with the rules that the packages bring and nothing kept but {@code main}, where
  * there is no java.net.http, as on Android.
  */
-@Timeout(300)
+@Timeout(600)
 class ShrunkTest {
   @TempDir Path folder;
 
@@ -59,14 +59,14 @@ class ShrunkTest {
       node.start();
       assertEquals("ada: still here", hers.readLine());
       ada.getOutputStream().close();
-      assertTrue(ada.waitFor(30, TimeUnit.SECONDS));
+      assertTrue(ada.waitFor(90, TimeUnit.SECONDS));
       assertEquals(0, ada.exitValue());
       Process bob = run(app, node.url(), "bob");
       BufferedReader his = new BufferedReader(new InputStreamReader(bob.getInputStream(), StandardCharsets.UTF_8));
       assertEquals("ada: hello", his.readLine());
       assertEquals("ada: still here", his.readLine());
       bob.getOutputStream().close();
-      assertTrue(bob.waitFor(30, TimeUnit.SECONDS));
+      assertTrue(bob.waitFor(90, TimeUnit.SECONDS));
     }
   }
 
