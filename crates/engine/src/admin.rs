@@ -1,0 +1,410 @@
+//! Questions and commands about the engine's topics, for `crore engine init`, `crore doctor` and
+//! the start of a node. They wait for their answers.
+
+use crate::settings::{EngineSettings, Login};
+use crate::{EngineError, beginning, properties};
+use kafka::{Client, ClusterDescription, Event, Kind, NewTopic, Queue, TopicDescription, code};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// The brokers' description of themselves and of the topics of all logs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Description {
+    /// The identity of the cluster.
+    pub cluster_id: String,
+    /// Its living brokers.
+    pub brokers_count: usize,
+    /// A description for each log, in the settings' order.
+    pub topics: Vec<Topic>,
+}
+
+/// A topic as the brokers describe it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Topic {
+    /// The name.
+    pub name: String,
+    /// The reason why there is no description; none if there is.
+    pub fault: Option<String>,
+    /// Whether the fault is that the topic does not exist.
+    pub is_missing: bool,
+    /// The upper half of epochs.
+    pub topic_id: u32,
+    /// The number of partitions.
+    pub partitions_count: usize,
+    /// Partitions without a leader.
+    pub leaderless: usize,
+    /// The least number of copies of a partition.
+    pub replicas: usize,
+    /// The least number of complete copies of a partition.
+    pub in_sync: usize,
+    /// The topic's options, as far as they may be read.
+    pub options: Vec<(String, String)>,
+}
+
+/// Something that a topic lacks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lack {
+    /// The topic's name.
+    pub topic: String,
+    /// Whether a node may run nevertheless if the operator allows weak topics: records may be lost,
+    /// but not in silence.
+    pub may_be_allowed: bool,
+    /// A sentence: the present value, and the right one.
+    pub text: String,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "topic {}: {}", self.topic, self.text)
+    }
+}
+
+/// Copies of each partition that survive the loss of a broker.
+pub const REPLICAS: usize = 3;
+/// Complete copies without which a broker must refuse records.
+pub const IN_SYNC_MIN: usize = 2;
+
+/// Asks the brokers about themselves and the topics of all logs.
+///
+/// # Errors
+/// A setting is not valid, or no broker answers in time.
+pub fn describe(settings: &EngineSettings, timeout: Duration) -> Result<Description, EngineError> {
+    let asker = Asker::new(settings, timeout)?;
+    asker.client.describe_cluster(asker.timeout_ms(), &asker.queue);
+    let cluster: ClusterDescription = asker.answer(|event| match event {
+        Event::Cluster(answer) => Some(answer),
+        _ => None,
+    })?;
+    let names: Vec<&str> = settings.logs.iter().map(|log| log.topic.as_str()).collect();
+    let mut described = Vec::new();
+    if !names.is_empty() {
+        asker.client.describe_topics(&names, asker.timeout_ms(), 0, &asker.queue);
+        described = asker.answer(|event| match event {
+            Event::Topics { answer, .. } => Some(answer),
+            _ => None,
+        })?;
+    }
+    let mut topics = Vec::new();
+    for name in names {
+        let found = described.iter().find(|topic: &&TopicDescription| topic.name == name);
+        let mut topic = Topic::of(name, found);
+        if topic.fault.is_none() {
+            asker.client.describe_topic_options(name, asker.timeout_ms(), 0, &asker.queue)?;
+            // Without the right to read them they stay empty.
+            let options = asker.answer(|event| match event {
+                Event::TopicOptions { answer, .. } => Some(answer),
+                _ => None,
+            });
+            topic.options = options.unwrap_or_default();
+        }
+        topics.push(topic);
+    }
+    Ok(Description { cluster_id: cluster.id, brokers_count: cluster.brokers, topics })
+}
+
+/// Creates the topics of all logs that do not exist yet, as [`lacks`] wants them, and returns the
+/// names of those that it created. With fewer brokers than [`REPLICAS`] they have fewer copies.
+///
+/// # Errors
+/// A setting is not valid, no broker answers in time, or a broker refuses a topic.
+pub fn create(settings: &EngineSettings, timeout: Duration) -> Result<Vec<String>, EngineError> {
+    let found = describe(settings, timeout)?;
+    let replicas = REPLICAS.min(found.brokers_count.max(1));
+    let mut missing = Vec::new();
+    for (topic, log) in found.topics.iter().zip(&settings.logs) {
+        if !topic.is_missing {
+            continue;
+        }
+        let mut options = vec![
+            ("cleanup.policy", "delete".to_owned()),
+            ("message.timestamp.type", "LogAppendTime".to_owned()),
+            ("unclean.leader.election.enable", "false".to_owned()),
+            ("min.insync.replicas", IN_SYNC_MIN.min(replicas.div_ceil(2)).to_string()),
+            ("max.message.bytes", message_bytes_min(settings).to_string()),
+        ];
+        if let Some(age_ms) = log.age_ms {
+            // Not less than what a starting node reads.
+            let kept_ms = age_ms.max(log.once_ms).saturating_add(log.once_ms);
+            options.push(("retention.ms", kept_ms.to_string()));
+        }
+        missing.push(NewTopic {
+            name: topic.name.clone(),
+            partitions: i32::try_from(log.partitions.len()).unwrap_or(i32::MAX),
+            replicas: i32::try_from(replicas).unwrap_or(1),
+            options: options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        });
+    }
+    create_topics(settings, &missing, timeout)
+}
+
+/// Creates topics with any options, and returns the names of those that did not exist.
+///
+/// # Errors
+/// Those of [`create`].
+pub fn create_topics(
+    settings: &EngineSettings,
+    topics: &[NewTopic],
+    timeout: Duration,
+) -> Result<Vec<String>, EngineError> {
+    if topics.is_empty() {
+        return Ok(Vec::new());
+    }
+    let asker = Asker::new(settings, timeout)?;
+    asker.client.create_topics(topics, asker.timeout_ms(), &asker.queue)?;
+    asker.topic_results(code::TOPIC_EXISTS)
+}
+
+/// Deletes a topic with all its records, and returns whether it existed.
+///
+/// # Errors
+/// Those of [`create`].
+pub fn delete_topic(
+    settings: &EngineSettings,
+    name: &str,
+    timeout: Duration,
+) -> Result<bool, EngineError> {
+    let asker = Asker::new(settings, timeout)?;
+    asker.client.delete_topic(name, asker.timeout_ms(), &asker.queue)?;
+    Ok(!asker.topic_results(code::UNKNOWN_TOPIC)?.is_empty())
+}
+
+/// Compares the topics with the settings, and returns the faults, the graver first.
+pub fn lacks(settings: &EngineSettings, description: &Description) -> Vec<Lack> {
+    let mut lacks = Vec::new();
+    for (topic, log) in description.topics.iter().zip(&settings.logs) {
+        let mut lack = |may_be_allowed, text: String| {
+            lacks.push(Lack { topic: topic.name.clone(), may_be_allowed, text });
+        };
+        if let Some(fault) = &topic.fault {
+            lack(
+                false,
+                if topic.is_missing { "it does not exist".to_owned() } else { fault.clone() },
+            );
+            continue;
+        }
+        let (found, wanted) = (topic.partitions_count, log.partitions.len());
+        if found != wanted {
+            lack(false, format!("it has {found} partitions, and the log has {wanted}"));
+        }
+        let bytes = message_bytes_min(settings);
+        if let Some(found) = topic.number("max.message.bytes").filter(|found| *found < bytes) {
+            lack(false, format!("max.message.bytes is {found}; at least {bytes} are needed"));
+        }
+        if topic.replicas < REPLICAS {
+            let found = topic.replicas;
+            lack(true, format!("it has {found} copies of a partition; {REPLICAS} survive a loss"));
+        }
+        if let Some(found) = topic.number("min.insync.replicas")
+            && found < IN_SYNC_MIN as u64
+        {
+            lack(true, format!("min.insync.replicas is {found}; it should be {IN_SYNC_MIN}"));
+        }
+        if topic.option("unclean.leader.election.enable") == Some("true") {
+            lack(
+                true,
+                "unclean.leader.election.enable is true; an election may lose records".to_owned(),
+            );
+        }
+        if topic.option("message.timestamp.type").is_some_and(|it| it != "LogAppendTime") {
+            lack(
+                true,
+                "message.timestamp.type is not LogAppendTime; producers' clocks decide how long \
+                 repetitions are recognised"
+                    .to_owned(),
+            );
+        }
+    }
+    lacks.sort_by_key(|lack| lack.may_be_allowed);
+    lacks
+}
+
+/// The longest record with its key and headers.
+fn message_bytes_min(settings: &EngineSettings) -> u64 {
+    u64::from(settings.payload_bytes_max) + (64 << 10)
+}
+
+impl Topic {
+    fn of(name: &str, found: Option<&TopicDescription>) -> Topic {
+        let error = match found {
+            Some(found) => found.result.clone().err(),
+            None => Some(kafka::Error { code: code::UNKNOWN_TOPIC, text: "no answer".to_owned() }),
+        };
+        let partitions = found.map_or(&[][..], |found| &found.partitions);
+        Topic {
+            name: name.to_owned(),
+            is_missing: error.as_ref().is_some_and(|error| error.code == code::UNKNOWN_TOPIC),
+            fault: error.map(|error| error.text),
+            topic_id: beginning::topic_id(found.map_or(0, |found| found.id), name),
+            partitions_count: partitions.len(),
+            leaderless: partitions.iter().filter(|it| it.leader.is_none()).count(),
+            replicas: partitions.iter().map(|it| it.replicas).min().unwrap_or(0),
+            in_sync: partitions.iter().map(|it| it.in_sync).min().unwrap_or(0),
+            options: Vec::new(),
+        }
+    }
+
+    /// The value of an option.
+    pub fn option(&self, name: &str) -> Option<&str> {
+        let found = self.options.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.option(name)?.parse().ok()
+    }
+}
+
+/// A client for questions, and the time that it has.
+struct Asker {
+    client: Client,
+    queue: Queue,
+    main: Queue,
+    token: Login,
+    end: Instant,
+}
+
+impl Asker {
+    fn new(settings: &EngineSettings, timeout: Duration) -> Result<Asker, EngineError> {
+        let client = Client::new(Kind::Producer, &properties::questions(settings))?;
+        let (queue, main) = (client.new_queue(), client.main_queue());
+        let token = settings.security.login.clone();
+        Ok(Asker { client, queue, main, token, end: Instant::now() + timeout })
+    }
+
+    fn timeout_ms(&self) -> i32 {
+        let left = self.end.saturating_duration_since(Instant::now());
+        i32::try_from(left.as_millis()).unwrap_or(i32::MAX).max(1)
+    }
+
+    /// The first answer of a kind.
+    fn answer<T>(
+        &self,
+        select: impl Fn(Event) -> Option<Result<T, kafka::Error>>,
+    ) -> Result<T, EngineError> {
+        let mut problem = None;
+        loop {
+            while let Some(event) = self.main.poll(0) {
+                match event {
+                    Event::Error { error, .. } => problem = Some(error.text),
+                    Event::TokenWanted => self.give_token(),
+                    _ => {}
+                }
+            }
+            if let Some(answer) = self.queue.poll(20).and_then(&select) {
+                return answer.map_err(|error| {
+                    let because = problem.map_or(String::new(), |text| format!(" ({text})"));
+                    EngineError(format!("the engine: {error}{because}"))
+                });
+            }
+            if Instant::now() > self.end + Duration::from_secs(1) {
+                let because = problem.unwrap_or_else(|| "no reason is known".to_owned());
+                return Err(EngineError(format!("the engine does not answer: {because}")));
+            }
+        }
+    }
+
+    /// The names for which a command did something; those with the error `usual` are left out.
+    fn topic_results(&self, usual: i32) -> Result<Vec<String>, EngineError> {
+        let results = self.answer(|event| match event {
+            Event::TopicResults(answer) => Some(answer),
+            _ => None,
+        })?;
+        let mut names = Vec::new();
+        for (name, result) in results {
+            match result {
+                Ok(()) => names.push(name),
+                Err(error) if error.code == usual => {}
+                Err(error) => return Err(EngineError(format!("topic {name}: {error}"))),
+            }
+        }
+        Ok(names)
+    }
+
+    fn give_token(&self) {
+        let Login::Token(source) = &self.token else { return };
+        let token = source().and_then(|token| {
+            let expires_ms = token.expires_ms.cast_signed();
+            let set = self.client.set_token(&token.text, &token.principal, expires_ms);
+            set.map_err(|error| error.text)
+        });
+        if let Err(reason) = token {
+            self.client.set_token_failure(&reason);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{EngineLog, EnginePartition};
+    use broker::mail::{HomeId, PartitionId};
+    use stdx::hash::Partitioner;
+
+    #[test]
+    fn what_a_topic_lacks_is_named() {
+        let partition = |id| EnginePartition { id: PartitionId(id), home: HomeId(0), resume: None };
+        let log = EngineLog {
+            topic: "prices".to_owned(),
+            topic_prefix: String::new(),
+            partitioner: Partitioner::Murmur2,
+            headers: Vec::new(),
+            age_ms: None,
+            bytes: None,
+            once_ms: 300_000,
+            partitions: vec![partition(0), partition(1)],
+        };
+        let settings = EngineSettings { logs: vec![log], ..EngineSettings::new("h:1") };
+        let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let good = Topic {
+            name: "prices".to_owned(),
+            fault: None,
+            is_missing: false,
+            topic_id: 1,
+            partitions_count: 2,
+            leaderless: 0,
+            replicas: 3,
+            in_sync: 3,
+            options: vec![
+                option("max.message.bytes", "2000000"),
+                option("min.insync.replicas", "2"),
+                option("unclean.leader.election.enable", "false"),
+                option("message.timestamp.type", "LogAppendTime"),
+            ],
+        };
+        let check = |topic: Topic, expected: &[(bool, &str)]| {
+            let description =
+                Description { cluster_id: "c".to_owned(), brokers_count: 3, topics: vec![topic] };
+            let lacks = lacks(&settings, &description);
+            let found: Vec<_> =
+                lacks.iter().map(|lack| (lack.may_be_allowed, lack.text.clone())).collect();
+            assert_eq!(found.len(), expected.len(), "{found:?}");
+            for ((allowed, text), (expected_allowed, part)) in found.iter().zip(expected) {
+                assert!(allowed == expected_allowed && text.contains(part), "{text}");
+            }
+        };
+        check(good.clone(), &[]);
+        let weak = Topic {
+            replicas: 1,
+            options: vec![
+                option("max.message.bytes", "1000"),
+                option("min.insync.replicas", "1"),
+                option("unclean.leader.election.enable", "true"),
+                option("message.timestamp.type", "CreateTime"),
+            ],
+            ..good.clone()
+        };
+        check(
+            weak,
+            &[
+                (false, "max.message.bytes is 1000; at least 1114112"),
+                (true, "1 copies"),
+                (true, "min.insync.replicas is 1"),
+                (true, "unclean"),
+                (true, "LogAppendTime"),
+            ],
+        );
+        check(Topic { partitions_count: 3, ..good.clone() }, &[(false, "has 3 partitions")]);
+        let missing = Topic { fault: Some("?".to_owned()), is_missing: true, ..good };
+        check(missing, &[(false, "does not exist")]);
+    }
+}

@@ -1,0 +1,177 @@
+//! The place at which a partition begins: pure.
+//!
+//! A node serves a log's newest records by age and size. Before them it reads records that only
+//! prime the recognition of repetitions: those of `once_ms`, or so many that no older name counts.
+//! So nodes that start at different times agree.
+
+use crate::settings::EngineLog;
+use broker::engine::{LineageStart, Restart};
+use broker::mail::PartitionId;
+
+/// Names that are recognised in a partition. Older ones do not count, whatever their age.
+pub(crate) const NAMES_MAX: u64 = 32_768;
+
+/// The least memory that a record takes in a home, in bytes: the bound by size reaches at most so
+/// many records back.
+const RECORD_COST_MIN: u64 = 64;
+
+/// The questions about a partition that begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Question {
+    /// The log's first offset.
+    First = 0,
+    /// The offset behind its last record.
+    End = 1,
+    /// The first offset that is served by age.
+    Served = 2,
+    /// The first offset of the records that prime those.
+    Priming = 3,
+    /// The first offset within the time of repetitions.
+    Once = 4,
+    /// The first offset within twice that time.
+    Twice = 5,
+}
+
+impl Question {
+    pub(crate) const ALL: [Question; 6] = [
+        Question::First,
+        Question::End,
+        Question::Served,
+        Question::Priming,
+        Question::Once,
+        Question::Twice,
+    ];
+
+    /// The age that it asks about, in milliseconds; none if it asks about another thing.
+    pub(crate) fn age_ms(self, log: &EngineLog) -> Option<u64> {
+        let once = log.once_ms;
+        let served = log.age_ms.map_or(u64::MAX, |age| age.max(once));
+        match self {
+            Question::First | Question::End => None,
+            Question::Served => Some(served),
+            Question::Priming => Some(served.saturating_add(once)),
+            Question::Once => Some(once),
+            Question::Twice => Some(once.saturating_mul(2)),
+        }
+    }
+}
+
+/// An offset, and the lineage of its record. None: no record is as late.
+pub(crate) type Found = Option<(u64, Option<u32>)>;
+
+/// The begin of a partition, from the answers in the order of [`Question::ALL`].
+pub(crate) fn begin(
+    log: &EngineLog,
+    partition: PartitionId,
+    topic_id: u32,
+    answers: [Found; 6],
+) -> Restart {
+    let offset = |question: Question| answers[question as usize].map(|(offset, _)| offset);
+    let first = offset(Question::First).unwrap_or(0);
+    let end = offset(Question::End).unwrap_or(first).max(first);
+    let at = |question| offset(question).unwrap_or(end).clamp(first, end);
+    let by_size = log.bytes.map_or(first, |bytes| end.saturating_sub(bytes / RECORD_COST_MIN));
+    let priming = at(Question::Priming);
+    let start = priming.max(by_size).min(at(Question::Twice)).clamp(first, end);
+    let served = if start == first {
+        first
+    } else {
+        let by_age = if start == priming { Question::Served } else { Question::Once };
+        at(by_age).min(start.saturating_add(NAMES_MAX)).max(start)
+    };
+    // The lineage of the record at the start, or of one before it.
+    let known = answers.iter().flatten().filter(|(offset, _)| *offset <= start);
+    let lineage = known.filter_map(|(_, lineage)| *lineage).max().unwrap_or(0);
+    Restart {
+        partition,
+        topic_id,
+        lineages: vec![LineageStart { lineage, start: start + 1 }],
+        after: start,
+        primed_through: served,
+        head: end,
+    }
+}
+
+/// The identity of a topic in 31 bits, never 0. Without one from the engine, of its name.
+pub(crate) fn topic_id(id: u128, name: &str) -> u32 {
+    let folded = match id {
+        0 => stdx::hash::murmur2(name.as_bytes()),
+        id => (id >> 96) as u32 ^ (id >> 64) as u32 ^ (id >> 32) as u32 ^ id as u32,
+    };
+    (folded & 0x7fff_ffff).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stdx::hash::Partitioner;
+
+    fn log(age_ms: Option<u64>, bytes: Option<u64>) -> EngineLog {
+        EngineLog {
+            topic: "prices".to_owned(),
+            topic_prefix: String::new(),
+            partitioner: Partitioner::Murmur2,
+            headers: Vec::new(),
+            age_ms,
+            bytes,
+            once_ms: 300_000,
+            partitions: Vec::new(),
+        }
+    }
+
+    /// The begin in a log of a record per millisecond from `first` to `end`, now.
+    fn check(log: &EngineLog, first: u64, end: u64, after: u64, primed_through: u64) {
+        let answer = |question: Question| match question {
+            Question::First => Some((first, Some(1))),
+            Question::End => Some((end, Some(2))),
+            other => {
+                let age = other.age_ms(log).unwrap_or(0);
+                let offset = end.saturating_sub(age).max(first);
+                (offset < end).then_some((offset, Some(2)))
+            }
+        };
+        let restart = begin(log, PartitionId(3), 9, Question::ALL.map(answer));
+        assert_eq!(
+            (restart.after, restart.primed_through, restart.head),
+            (after, primed_through, end)
+        );
+    }
+
+    #[test]
+    fn a_partition_begins_as_far_back_as_it_serves_and_primes() {
+        // By age: an hour is served, five minutes before it prime (or as many records as names).
+        check(&log(Some(3_600_000), None), 0, 9_000_000, 5_100_000, 5_132_768);
+        // Not less than the time of repetitions is served, twice that is read.
+        check(&log(Some(1_000), None), 0, 9_000_000, 8_400_000, 8_432_768);
+        // By size: 64 MB are a million records.
+        check(&log(None, Some(64_000_000)), 0, 9_000_000, 8_000_000, 8_032_768);
+        // The whole log, if it is short.
+        check(&log(Some(3_600_000), None), 100, 5_000, 100, 100);
+        check(&log(None, None), 700, 9_000_000, 700, 700);
+        check(&log(None, None), 0, 0, 0, 0);
+    }
+
+    #[test]
+    fn slow_logs_are_primed_by_time() {
+        // Ten records in an hour: the last two are within twice five minutes.
+        let answers = [
+            Some((0, Some(1))),
+            Some((10, Some(4))),
+            Some((9, Some(4))),
+            Some((8, Some(3))),
+            None,
+            Some((8, Some(3))),
+        ];
+        let restart = begin(&log(Some(1_000), None), PartitionId(0), 9, answers);
+        assert_eq!((restart.after, restart.primed_through, restart.head), (8, 9, 10));
+        assert_eq!(restart.lineages, [LineageStart { lineage: 3, start: 9 }]);
+    }
+
+    #[test]
+    fn a_topic_has_an_identity() {
+        assert_eq!(topic_id(1 << 96 | 2, "a"), 3);
+        assert_eq!(topic_id(u128::MAX, "a"), 1);
+        assert_eq!(topic_id(0, "a"), topic_id(0, "a"));
+        assert_ne!(topic_id(0, "a"), topic_id(0, "b"));
+    }
+}

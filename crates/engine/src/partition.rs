@@ -1,0 +1,274 @@
+//! A partition's tail: its progress, and doubts about it. Values in, values out.
+//!
+//! Offsets here are the engine's, so `next` is also the offset of the last settled message in
+//! letters, which count from 1.
+//!
+//! Invariants: `next` never falls within a life. A record below it is known and dropped, so a
+//! partition that is read twice (after a new assignment) brings nothing twice.
+
+use broker::engine::{Tail, TailRecord};
+use broker::mail::{HomeId, PartitionId};
+
+/// A partition of a log.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub(crate) id: PartitionId,
+    pub(crate) home: HomeId,
+    /// The index of its log.
+    pub(crate) log: usize,
+    /// Its number in the topic.
+    pub(crate) place: u32,
+    pub(crate) life: Life,
+    /// Whether the engine takes records; what the home knows of it.
+    pub(crate) told_available: Option<bool>,
+    /// Records that were sent and have no answer.
+    pub(crate) pending: u32,
+    /// Not available before this time, because records could not be sent.
+    pub(crate) refuses_until_ms: u64,
+    /// Records that the home does not have yet.
+    records: Vec<TailRecord>,
+    cost: u32,
+}
+
+/// The state of a partition's tail.
+#[derive(Debug)]
+pub(crate) enum Life {
+    /// It has to begin.
+    New,
+    /// Its records are read.
+    Reading(Reading),
+}
+
+/// The place of a reader.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// The next offset.
+    pub(crate) next: u64,
+    /// The lineage of the last record.
+    pub(crate) lineage: Option<u32>,
+    /// The greatest end that the engine has told.
+    pub(crate) end: u64,
+    /// The end at the begin.
+    pub(crate) head: u64,
+    /// The offset up to which the home has everything.
+    told: u64,
+    /// The last time at which something arrived.
+    heard_ms: u64,
+    doubt: Option<Doubt>,
+}
+
+/// An answer of the engine that contradicts the records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Doubt {
+    finding: Finding,
+    next: u64,
+    since_ms: u64,
+}
+
+/// The result of a comparison with the engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Finding {
+    /// Records are there, and do not arrive.
+    Silent,
+    /// The engine's log is shorter than it was.
+    Shorter,
+}
+
+/// The treatment of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// It is the next.
+    New,
+    /// It was read before.
+    Known,
+    /// It cannot follow the last one: the partition has to begin anew.
+    Contradiction,
+}
+
+impl Partition {
+    pub(crate) fn new(id: PartitionId, home: HomeId, log: usize, place: u32) -> Partition {
+        Partition {
+            id,
+            home,
+            log,
+            place,
+            life: Life::New,
+            told_available: None,
+            pending: 0,
+            refuses_until_ms: 0,
+            records: Vec::new(),
+            cost: 0,
+        }
+    }
+
+    /// Begins to read.
+    pub(crate) fn begin(&mut self, next: u64, lineage: Option<u32>, head: u64, now_ms: u64) {
+        self.records.clear();
+        self.cost = 0;
+        self.life = Life::Reading(Reading {
+            next,
+            lineage,
+            end: head,
+            head,
+            told: next,
+            heard_ms: now_ms,
+            doubt: None,
+        });
+    }
+
+    pub(crate) fn reading(&self) -> Option<&Reading> {
+        match &self.life {
+            Life::Reading(reading) => Some(reading),
+            Life::New => None,
+        }
+    }
+
+    fn reading_mut(&mut self) -> Option<&mut Reading> {
+        match &mut self.life {
+            Life::Reading(reading) => Some(reading),
+            Life::New => None,
+        }
+    }
+
+    /// A record was read, message or not.
+    pub(crate) fn meet(&mut self, offset: u64, lineage: u32, now_ms: u64) -> Verdict {
+        let Some(reading) = self.reading_mut() else { return Verdict::Known };
+        reading.heard_ms = now_ms;
+        if offset < reading.next {
+            return Verdict::Known;
+        }
+        if reading.lineage.is_some_and(|last| lineage < last) {
+            return Verdict::Contradiction;
+        }
+        reading.next = offset + 1;
+        reading.lineage = Some(lineage);
+        reading.end = reading.end.max(reading.next);
+        Verdict::New
+    }
+
+    /// Keeps a message for the home, and returns the bytes that wait for it.
+    pub(crate) fn keep(&mut self, record: TailRecord) -> u32 {
+        self.cost = self.cost.saturating_add(record.cost());
+        self.records.push(record);
+        self.cost
+    }
+
+    /// Everything below this offset has been read.
+    pub(crate) fn settle(&mut self, offset: u64, now_ms: u64) {
+        if let Some(reading) = self.reading_mut() {
+            reading.heard_ms = now_ms;
+            reading.next = reading.next.max(offset);
+            reading.end = reading.end.max(reading.next);
+        }
+    }
+
+    /// Takes the records that the home does not have yet.
+    pub(crate) fn take_tail(&mut self) -> Option<Tail> {
+        let through = self.reading().filter(|it| it.next > it.told)?.next;
+        if let Some(reading) = self.reading_mut() {
+            reading.told = through;
+        }
+        self.cost = 0;
+        Some(Tail { partition: self.id, records: std::mem::take(&mut self.records), through })
+    }
+
+    /// Whether nothing has arrived for `quiet_ms`.
+    pub(crate) fn is_quiet(&self, now_ms: u64, quiet_ms: u64) -> bool {
+        self.reading().is_some_and(|it| now_ms.saturating_sub(it.heard_ms) >= quiet_ms)
+    }
+
+    /// Compares with the end that the engine tells of a quiet partition. A finding must last for
+    /// `lasting_ms` without any progress: after an election, a leader may know less for a moment.
+    pub(crate) fn examine(&mut self, end: u64, now_ms: u64, lasting_ms: u64) -> Option<Finding> {
+        let reading = self.reading_mut()?;
+        let next = reading.next;
+        let finding = match end {
+            end if end > next => Finding::Silent,
+            end if end < reading.end => Finding::Shorter,
+            _ => {
+                reading.doubt = None;
+                return None;
+            }
+        };
+        if finding == Finding::Silent {
+            reading.end = reading.end.max(end);
+        }
+        match reading.doubt {
+            Some(doubt) if doubt.finding == finding && doubt.next == next => {
+                let is_sure = now_ms.saturating_sub(doubt.since_ms) >= lasting_ms;
+                if is_sure {
+                    reading.doubt = None;
+                }
+                is_sure.then_some(finding)
+            }
+            _ => {
+                reading.doubt = Some(Doubt { finding, next, since_ms: now_ms });
+                None
+            }
+        }
+    }
+
+    /// Whether the tail has not reached the end that its begin found.
+    pub(crate) fn is_starting(&self) -> bool {
+        self.reading().is_none_or(|it| it.next < it.head)
+    }
+
+    /// Records of the engine that were not read, as far as it has told.
+    pub(crate) fn lag(&self) -> u64 {
+        self.reading().map_or(0, |it| it.end - it.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begun() -> Partition {
+        let mut partition = Partition::new(PartitionId(7), HomeId(0), 0, 7);
+        partition.begin(100, Some(3), 110, 0);
+        partition
+    }
+
+    #[test]
+    fn records_are_taken_once_and_in_order() {
+        let mut partition = begun();
+        assert_eq!(partition.meet(100, 3, 1), Verdict::New);
+        assert_eq!(partition.meet(100, 3, 1), Verdict::Known);
+        assert_eq!(partition.meet(105, 4, 1), Verdict::New, "holes are legal");
+        assert_eq!(partition.meet(106, 3, 1), Verdict::Contradiction, "a lineage never falls");
+        let tail = partition.take_tail().expect("a letter");
+        assert_eq!((tail.through, tail.records.len()), (106, 0));
+        assert!(partition.take_tail().is_none());
+        assert!(partition.is_starting());
+        partition.settle(110, 2);
+        assert_eq!(partition.take_tail().map(|tail| tail.through), Some(110));
+        assert!(!partition.is_starting());
+    }
+
+    #[test]
+    fn a_silent_tail_is_found_after_a_while() {
+        let mut partition = begun();
+        partition.settle(110, 0);
+        assert!(!partition.is_quiet(1_999, 2_000) && partition.is_quiet(2_000, 2_000));
+        assert_eq!(partition.examine(110, 2_000, 2_000), None);
+        assert_eq!(partition.examine(112, 4_000, 2_000), None);
+        assert_eq!(partition.lag(), 2);
+        assert_eq!(partition.examine(112, 5_000, 2_000), None);
+        assert_eq!(partition.examine(113, 6_000, 2_000), Some(Finding::Silent));
+        // Progress ends the doubt.
+        assert_eq!(partition.examine(113, 7_000, 2_000), None);
+        assert_eq!(partition.meet(110, 3, 8_000), Verdict::New);
+        assert_eq!(partition.examine(113, 9_000, 2_000), None);
+        assert_eq!(partition.examine(113, 11_000, 2_000), Some(Finding::Silent));
+    }
+
+    #[test]
+    fn a_log_that_became_shorter_is_found_after_a_while() {
+        let mut partition = begun();
+        partition.settle(105, 0);
+        assert_eq!(partition.examine(105, 2_000, 2_000), None, "the head was 110");
+        assert_eq!(partition.examine(110, 3_000, 2_000), None, "it is there after all");
+        assert_eq!(partition.examine(105, 4_000, 2_000), None);
+        assert_eq!(partition.examine(104, 6_000, 2_000), Some(Finding::Shorter));
+    }
+}

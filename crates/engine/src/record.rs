@@ -1,0 +1,399 @@
+//! Messages as records of the engine, and back: pure functions.
+//!
+//! The key is the topic without the log's prefix, the value the payload untouched. Headers:
+//! `content-type`; `ce_*` and `crore.tag.*` are tags, and others only if the log lists them, so
+//! that internal headers do not reach browsers. `crore.n` names a publication of a node (run and
+//! counter), `crore.p` its producer (connection, sequence, id), `crore.k` is its idempotency key.
+//! Numbers have 8 bytes, the lowest first.
+//!
+//! Any producer may write any bytes. A record that is not a message of this partition is
+//! [`Unroutable`], never half of a message.
+
+use broker::engine::{EnginePublish, RunName, TailRecord};
+use broker::mail::{
+    Code, IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX, ProducerStamp, Publication,
+};
+use broker::topic::TopicName;
+use std::ffi::{CStr, CString};
+use stdx::chunk::{ChunkWriter, Slice};
+use stdx::hash::Partitioner;
+use wire::native::{Attributes, Tag};
+
+/// A record of a partition, as it was read.
+#[derive(Clone, Copy, Debug)]
+pub struct RawRecord<'a> {
+    /// The engine's offset.
+    pub offset: u64,
+    /// The leader epoch.
+    pub lineage: u32,
+    /// The time at which the engine took it, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// The key; none without one.
+    pub key: Option<&'a [u8]>,
+    /// The value; none for a tombstone.
+    pub value: Option<&'a [u8]>,
+    /// Names and values.
+    pub headers: &'a [(&'a [u8], &'a [u8])],
+}
+
+/// The reason that makes a record unroutable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unroutable {
+    /// It has no key, so no topic.
+    NoKey,
+    /// Prefix and key are no topic.
+    InvalidTopic,
+    /// The payload, or the tags, or the content type are too long.
+    TooLong,
+    /// The key belongs into another partition.
+    WrongPartition,
+    /// A header that belongs to Crore has no valid value.
+    InvalidHeader,
+}
+
+/// The common properties of a log's messages.
+#[derive(Clone, Debug)]
+pub struct Mapping {
+    /// The first bytes of all topics.
+    pub topic_prefix: Box<str>,
+    /// The producers' choice of a partition.
+    pub partitioner: Partitioner,
+    /// The number of partitions.
+    pub partitions_count: u32,
+    /// Names of headers that become tags.
+    pub headers: Vec<Box<str>>,
+    /// Longest payload, in bytes.
+    pub payload_bytes_max: usize,
+}
+
+/// A record to send.
+#[derive(Debug)]
+pub struct OutRecord<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+    /// Names and values of the headers.
+    pub headers: Vec<(CString, Vec<u8>)>,
+}
+
+/// Longest attributes of a message, in bytes, as for messages of clients.
+const ATTRIBUTES_BYTES_MAX: usize = 16 << 10;
+
+const CONTENT_TYPE: &CStr = c"content-type";
+const TAG_PREFIX: &str = "crore.tag.";
+const EVENT_PREFIX: &str = "ce_";
+const NAME: &CStr = c"crore.n";
+const PRODUCER: &CStr = c"crore.p";
+const KEY: &CStr = c"crore.k";
+
+impl Mapping {
+    /// The record of a publication.
+    ///
+    /// # Errors
+    /// The topic lacks the log's prefix, or a tag cannot be the name of a header.
+    pub fn to_record<'a>(&self, publish: &'a EnginePublish) -> Result<OutRecord<'a>, Code> {
+        let Publication { topic, attributes, payload, producer, idempotency_key, .. } =
+            &publish.publication;
+        let key = topic.strip_prefix(self.topic_prefix.as_bytes()).ok_or(Code::Internal)?;
+        if key.is_empty() {
+            return Err(Code::MalformedTopic);
+        }
+        let mut headers = vec![(NAME.to_owned(), pair(publish.name.run, publish.name.counter))];
+        let attributes =
+            Attributes::decode_block(attributes).map_err(|_| Code::MalformedParameter)?;
+        if let Some(content_type) = attributes.content_type {
+            headers.push((CONTENT_TYPE.to_owned(), content_type.as_bytes().to_vec()));
+        }
+        for tag in attributes.tags.iter() {
+            let is_event = tag.key.starts_with(EVENT_PREFIX);
+            let prefix = if is_event { "" } else { TAG_PREFIX };
+            let name = CString::new(format!("{prefix}{}", tag.key));
+            let name = name.map_err(|_| Code::MalformedParameter)?;
+            headers.push((name, tag.value.as_bytes().to_vec()));
+        }
+        if let Some(producer) = producer {
+            let mut value = pair(producer.connection, producer.sequence);
+            value.extend_from_slice(&producer.id);
+            headers.push((PRODUCER.to_owned(), value));
+        }
+        if !idempotency_key.is_empty() {
+            headers.push((KEY.to_owned(), idempotency_key.to_vec()));
+        }
+        Ok(OutRecord { key, value: payload, headers })
+    }
+
+    /// The message in a record of the partition at this place of the log.
+    ///
+    /// # Errors
+    /// The reason why there is none.
+    pub fn to_message(
+        &self,
+        place: u32,
+        record: &RawRecord<'_>,
+        memory: &mut Memory,
+    ) -> Result<TailRecord, Unroutable> {
+        let key = record.key.ok_or(Unroutable::NoKey)?;
+        let headers = self.read_headers(record.headers)?;
+        let payload = record.value.unwrap_or_default();
+        if payload.len() > self.payload_bytes_max {
+            return Err(Unroutable::TooLong);
+        }
+        let topic = memory.copy(&[self.topic_prefix.as_bytes(), key]);
+        let text = str::from_utf8(&topic).map_err(|_| Unroutable::InvalidTopic)?;
+        TopicName::parse(text).map_err(|_| Unroutable::InvalidTopic)?;
+        // Names with `$` are the nodes' own.
+        if key.is_empty() || text.starts_with('$') && headers.name.is_none() {
+            return Err(Unroutable::InvalidTopic);
+        }
+        if self.partitioner.partition_of(key, self.partitions_count) != place {
+            return Err(Unroutable::WrongPartition);
+        }
+        let publication = Publication {
+            topic,
+            attributes: headers.attributes(memory)?,
+            payload: memory.copy(&[payload]),
+            retain: false,
+            producer: headers.producer.map(|(connection, sequence, id)| ProducerStamp {
+                id: memory.copy(&[id]),
+                sequence,
+                connection,
+            }),
+            idempotency_key: memory.copy(&[headers.key]),
+            expected_epoch: None,
+        };
+        Ok(TailRecord {
+            offset: record.offset.saturating_add(1),
+            lineage: record.lineage,
+            time_ms: record.time_ms,
+            name: headers.name,
+            publication,
+        })
+    }
+
+    fn read_headers<'a>(
+        &self,
+        headers: &[(&'a [u8], &'a [u8])],
+    ) -> Result<Headers<'a>, Unroutable> {
+        let mut read = Headers::default();
+        for &(name, value) in headers {
+            if name == NAME.to_bytes() {
+                let (run, counter, rest) = numbers(value).ok_or(Unroutable::InvalidHeader)?;
+                if !rest.is_empty() {
+                    return Err(Unroutable::InvalidHeader);
+                }
+                read.name = Some(RunName { run, counter });
+            } else if name == PRODUCER.to_bytes() {
+                let (connection, sequence, id) = numbers(value).ok_or(Unroutable::InvalidHeader)?;
+                if id.is_empty() || id.len() > PRODUCER_ID_BYTES_MAX {
+                    return Err(Unroutable::InvalidHeader);
+                }
+                read.producer = Some((connection, sequence, id));
+            } else if name == KEY.to_bytes() {
+                if value.is_empty() || value.len() > IDEMPOTENCY_KEY_BYTES_MAX {
+                    return Err(Unroutable::InvalidHeader);
+                }
+                read.key = value;
+            } else {
+                self.read_attribute(name, value, &mut read);
+            }
+        }
+        Ok(read)
+    }
+
+    /// Reads a header that may be a tag or the content type; others are left out, as are values
+    /// that are no text.
+    fn read_attribute<'a>(&self, name: &'a [u8], value: &'a [u8], read: &mut Headers<'a>) {
+        let (Ok(name), Ok(value)) = (str::from_utf8(name), str::from_utf8(value)) else { return };
+        if name.as_bytes() == CONTENT_TYPE.to_bytes() {
+            read.content_type = read.content_type.or(Some(value));
+        } else if let Some(key) = name.strip_prefix(TAG_PREFIX) {
+            read.tags.push(Tag { key, value });
+        } else if name.starts_with(EVENT_PREFIX)
+            || self.headers.iter().any(|listed| **listed == *name)
+        {
+            read.tags.push(Tag { key: name, value });
+        }
+    }
+}
+
+/// The content of a record's headers.
+#[derive(Default)]
+struct Headers<'a> {
+    content_type: Option<&'a str>,
+    tags: Vec<Tag<'a>>,
+    name: Option<RunName>,
+    producer: Option<(u64, u64, &'a [u8])>,
+    key: &'a [u8],
+}
+
+impl Headers<'_> {
+    fn attributes(&self, memory: &mut Memory) -> Result<Slice, Unroutable> {
+        let attributes =
+            Attributes { content_type: self.content_type, tags: self.tags.as_slice().into() };
+        if attributes.is_empty() {
+            return Ok(Slice::default());
+        }
+        let mut block = Vec::new();
+        attributes.encode_block(&mut block);
+        if block.len() > ATTRIBUTES_BYTES_MAX {
+            return Err(Unroutable::TooLong);
+        }
+        // A client gets only attributes that a client could have sent.
+        if Attributes::decode_block(&block).is_err() {
+            return Err(Unroutable::InvalidHeader);
+        }
+        Ok(memory.copy(&[&block]))
+    }
+}
+
+/// Two numbers in 16 bytes.
+fn pair(first: u64, second: u64) -> Vec<u8> {
+    [first.to_le_bytes(), second.to_le_bytes()].concat()
+}
+
+/// Two numbers, and the bytes behind them.
+fn numbers(bytes: &[u8]) -> Option<(u64, u64, &[u8])> {
+    let (first, rest) = bytes.split_first_chunk::<8>()?;
+    let (second, rest) = rest.split_first_chunk::<8>()?;
+    Some((u64::from_le_bytes(*first), u64::from_le_bytes(*second), rest))
+}
+
+/// Memory for many small slices, a chunk at a time.
+#[derive(Debug)]
+pub struct Memory {
+    chunk: ChunkWriter,
+}
+
+/// Size of a chunk, in bytes. A slice keeps its chunk alive.
+const CHUNK_BYTES: usize = 64 << 10;
+
+impl Memory {
+    /// Copies the parts, one after the other.
+    fn copy(&mut self, parts: &[&[u8]]) -> Slice {
+        if let Some(slice) = self.chunk.append(parts) {
+            return slice;
+        }
+        let total: usize = parts.iter().map(|part| part.len()).sum();
+        if total > CHUNK_BYTES / 4 {
+            return Slice::concatenation_of(parts);
+        }
+        self.chunk = ChunkWriter::heap(CHUNK_BYTES);
+        self.chunk.append(parts).unwrap_or_default()
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory { chunk: ChunkWriter::heap(CHUNK_BYTES) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use broker::mail::PartitionId;
+
+    fn mapping() -> Mapping {
+        Mapping {
+            topic_prefix: "orders/".into(),
+            partitioner: Partitioner::Murmur2,
+            partitions_count: 1,
+            headers: vec!["trace".into()],
+            payload_bytes_max: 100,
+        }
+    }
+
+    fn raw<'a>(key: Option<&'a [u8]>, headers: &'a [(&'a [u8], &'a [u8])]) -> RawRecord<'a> {
+        RawRecord { offset: 6, lineage: 3, time_ms: 9, key, value: Some(b"hello"), headers }
+    }
+
+    fn read(record: &RawRecord<'_>) -> Result<TailRecord, Unroutable> {
+        mapping().to_message(0, record, &mut Memory::default())
+    }
+
+    fn publication() -> Publication {
+        let mut block = Vec::new();
+        let tags = [Tag { key: "ce_id", value: "7" }, Tag { key: "unit", value: "kg" }];
+        Attributes { content_type: Some("text/plain"), tags: tags.as_slice().into() }
+            .encode_block(&mut block);
+        Publication {
+            topic: Slice::copy_of(b"orders/42"),
+            attributes: Slice::copy_of(&block),
+            payload: Slice::copy_of(b"hello"),
+            retain: false,
+            producer: Some(ProducerStamp {
+                id: Slice::copy_of(b"till"),
+                sequence: 5,
+                connection: 1_700_000_000_000,
+            }),
+            idempotency_key: Slice::copy_of(b"once"),
+            expected_epoch: None,
+        }
+    }
+
+    #[test]
+    fn a_publication_comes_back_from_its_record() {
+        let name = RunName { run: 8, counter: 9 };
+        let sent = EnginePublish { partition: PartitionId(0), name, publication: publication() };
+        let mapping = mapping();
+        let record = mapping.to_record(&sent).expect("a record");
+        let headers: Vec<(&[u8], &[u8])> =
+            record.headers.iter().map(|(name, value)| (name.to_bytes(), &value[..])).collect();
+        let names: Vec<&[u8]> = headers.iter().map(|(name, _)| *name).collect();
+        let expected: [&[u8]; 6] =
+            [b"crore.n", b"content-type", b"ce_id", b"crore.tag.unit", b"crore.p", b"crore.k"];
+        assert_eq!(names, expected);
+        assert_eq!((record.key, record.value), (&b"42"[..], &b"hello"[..]));
+        let back = read(&raw(Some(record.key), &headers)).expect("a message");
+        assert_eq!((back.offset, back.lineage, back.time_ms), (7, 3, 9));
+        assert_eq!(back.name, Some(name));
+        assert_eq!(format!("{:?}", back.publication), format!("{:?}", sent.publication));
+    }
+
+    #[test]
+    fn a_record_of_another_producer_is_a_message() {
+        let headers: [(&[u8], &[u8]); 4] = [
+            (b"content-type", b"application/json"),
+            (b"trace", b"t1"),
+            (b"internal", b"secret"),
+            (b"ce_type", b"\xff"),
+        ];
+        let message = read(&raw(Some(b"a"), &headers)).expect("a message");
+        let Publication { topic, attributes, producer, idempotency_key, .. } = message.publication;
+        assert_eq!(&*topic, b"orders/a");
+        let attributes = Attributes::decode_block(&attributes).expect("attributes");
+        assert_eq!(attributes.content_type, Some("application/json"));
+        let tags: Vec<_> = attributes.tags.iter().collect();
+        assert_eq!(tags, [Tag { key: "trace", value: "t1" }]);
+        assert!(message.name.is_none() && producer.is_none() && idempotency_key.is_empty());
+        let tombstone = RawRecord { value: None, ..raw(Some(b"a"), &[]) };
+        assert!(read(&tombstone).expect("a message").publication.payload.is_empty());
+    }
+
+    #[test]
+    fn other_records_are_unroutable() {
+        let check = |record: RawRecord<'_>, reason| {
+            assert_eq!(read(&record).map(|it| it.offset), Err(reason), "{record:?}");
+        };
+        check(raw(None, &[]), Unroutable::NoKey);
+        check(raw(Some(b""), &[]), Unroutable::InvalidTopic);
+        check(raw(Some(b"a/+"), &[]), Unroutable::InvalidTopic);
+        check(raw(Some(b"\xff"), &[]), Unroutable::InvalidTopic);
+        check(raw(Some(&[b'x'; 300]), &[]), Unroutable::InvalidTopic);
+        check(RawRecord { value: Some(&[0; 101]), ..raw(Some(b"a"), &[]) }, Unroutable::TooLong);
+        check(raw(Some(b"a"), &[(b"ce_x", &[b'x'; 20_000])]), Unroutable::TooLong);
+        check(raw(Some(b"a"), &[(b"crore.n", &[0; 15])]), Unroutable::InvalidHeader);
+        check(raw(Some(b"a"), &[(b"crore.n", &[0; 17])]), Unroutable::InvalidHeader);
+        check(raw(Some(b"a"), &[(b"crore.p", &[0; 16])]), Unroutable::InvalidHeader);
+        check(raw(Some(b"a"), &[(b"crore.k", b"")]), Unroutable::InvalidHeader);
+        let many = Mapping { partitions_count: 16, ..mapping() };
+        let place = many.partitioner.partition_of(b"a", 16);
+        let read = |place| many.to_message(place, &raw(Some(b"a"), &[]), &mut Memory::default());
+        assert!(read(place).is_ok());
+        assert_eq!(read(place ^ 1).map(|it| it.offset), Err(Unroutable::WrongPartition));
+        let own = Mapping { topic_prefix: "".into(), ..mapping() };
+        let own = own.to_message(0, &raw(Some(b"$sys/a"), &[]), &mut Memory::default());
+        assert_eq!(own.map(|it| it.offset), Err(Unroutable::InvalidTopic));
+    }
+}
