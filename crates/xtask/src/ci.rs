@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::asyncapi;
+use crate::deploy;
 use crate::dist;
 use crate::machine;
 use crate::package;
@@ -57,6 +58,7 @@ const STEPS: &[Step] = &[
     step("end-to-end", "the binary, driven by independent clients", steps::end_to_end),
     step("autobahn", "WebSocket conformance of /echo", steps::autobahn),
     step("openapi", "requests generated from spec/openapi.json, and their answers", steps::openapi),
+    step("deploy", "the Helm chart renders to valid objects", deploy::check),
     step("asyncapi", "spec/asyncapi.json is valid, as are all vectors by it", asyncapi::check),
     step(
         "dashboards",

@@ -11,6 +11,7 @@
 mod asyncapi;
 mod budget;
 mod ci;
+mod deploy;
 mod dist;
 mod fuzz;
 mod generate;
