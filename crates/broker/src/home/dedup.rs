@@ -40,6 +40,7 @@ mod holds;
 mod keys;
 #[cfg(test)]
 mod model;
+pub(super) mod once;
 mod producers;
 
 use crate::mail::{Code, Publication};
