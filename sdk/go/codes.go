@@ -34,6 +34,7 @@ const (
 	CodeUnsupportedWebsocketVersion = 131 // the node supports only WebSocket version 13
 	CodeRepeatedTopic               = 132 // a message names a topic twice
 	CodeUnknownParameter            = 133 // the request has an unknown parameter
+	CodeRetainedUnsupported         = 134 // the log of this topic keeps no retained messages
 	CodeUnauthorized                = 200 // a valid token is required
 	CodeTokenExpired                = 201 // the token has expired
 	CodeForbidden                   = 202 // not permitted
@@ -74,6 +75,7 @@ const (
 	CodeLogUnavailable              = 504 // the log cannot take publications now
 	CodeHandshakeTimeout            = 505 // the handshake was not completed within handshake_timeout
 	CodeRequestTimeout              = 506 // the request was not completed in time
+	CodeOutcomeUnknown              = 507 // the publication may or may not be in the log; repeat it with its sequence or key
 )
 
 // Close codes of the server.
@@ -138,6 +140,7 @@ var codeNames = map[uint32]string{
 	131:  "unsupported_websocket_version",
 	132:  "repeated_topic",
 	133:  "unknown_parameter",
+	134:  "retained_unsupported",
 	200:  "unauthorized",
 	201:  "token_expired",
 	202:  "forbidden",
@@ -178,6 +181,7 @@ var codeNames = map[uint32]string{
 	504:  "log_unavailable",
 	505:  "handshake_timeout",
 	506:  "request_timeout",
+	507:  "outcome_unknown",
 	0:    "requested",
 	2000: "forbidden",
 	2500: "slow_consumer",

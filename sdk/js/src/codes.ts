@@ -6,6 +6,7 @@ const ERRORS =
   " 104 malformed_utf8 malformed_varint" +
   " 110 unsupported_version unsupported_option unsupported_frame unsupported_start" +
   " 120 already_subscribed unknown_subscription" +
+  " 134 retained_unsupported" +
   " 200 unauthorized token_expired forbidden" +
   " 204 ticket_refused token_revoked" +
   " 301 message_too_large topic_too_long" +
@@ -15,7 +16,8 @@ const ERRORS =
   " 322 topics_full filters_full retained_full log_full producers_full" +
   " 328 memory_full rate_limited too_many_connections" +
   " 400 position_unavailable epoch_mismatch out_of_order producer_fenced" +
-  " 500 internal not_ready overloaded shutting_down log_unavailable";
+  " 500 internal not_ready overloaded shutting_down log_unavailable" +
+  " 507 outcome_unknown";
 
 const names: Record<number, string> = {};
 

@@ -64,6 +64,8 @@ pub enum ErrorCode {
     RepeatedTopic = 132,
     /// The request has an unknown parameter.
     UnknownParameter = 133,
+    /// The log of this topic keeps no retained messages.
+    RetainedUnsupported = 134,
     /// A valid token is required.
     Unauthorized = 200,
     /// The token has expired.
@@ -144,11 +146,13 @@ pub enum ErrorCode {
     HandshakeTimeout = 505,
     /// The request was not completed in time.
     RequestTimeout = 506,
+    /// The publication may or may not be in the log; repeat it with its sequence or key.
+    OutcomeUnknown = 507,
 }
 
 impl ErrorCode {
     /// All codes, by number.
-    pub const ALL: [Self; 70] = [
+    pub const ALL: [Self; 72] = [
         Self::MalformedFrame,
         Self::MalformedTopic,
         Self::MalformedFilter,
@@ -179,6 +183,7 @@ impl ErrorCode {
         Self::UnsupportedWebsocketVersion,
         Self::RepeatedTopic,
         Self::UnknownParameter,
+        Self::RetainedUnsupported,
         Self::Unauthorized,
         Self::TokenExpired,
         Self::Forbidden,
@@ -219,6 +224,7 @@ impl ErrorCode {
         Self::LogUnavailable,
         Self::HandshakeTimeout,
         Self::RequestTimeout,
+        Self::OutcomeUnknown,
     ];
 
     /// The number on the wire.
@@ -261,6 +267,7 @@ impl ErrorCode {
             131 => Self::UnsupportedWebsocketVersion,
             132 => Self::RepeatedTopic,
             133 => Self::UnknownParameter,
+            134 => Self::RetainedUnsupported,
             200 => Self::Unauthorized,
             201 => Self::TokenExpired,
             202 => Self::Forbidden,
@@ -301,6 +308,7 @@ impl ErrorCode {
             504 => Self::LogUnavailable,
             505 => Self::HandshakeTimeout,
             506 => Self::RequestTimeout,
+            507 => Self::OutcomeUnknown,
             _ => return None,
         })
     }
@@ -339,6 +347,7 @@ impl ErrorCode {
             Self::UnsupportedWebsocketVersion => "unsupported_websocket_version",
             Self::RepeatedTopic => "repeated_topic",
             Self::UnknownParameter => "unknown_parameter",
+            Self::RetainedUnsupported => "retained_unsupported",
             Self::Unauthorized => "unauthorized",
             Self::TokenExpired => "token_expired",
             Self::Forbidden => "forbidden",
@@ -379,6 +388,7 @@ impl ErrorCode {
             Self::LogUnavailable => "log_unavailable",
             Self::HandshakeTimeout => "handshake_timeout",
             Self::RequestTimeout => "request_timeout",
+            Self::OutcomeUnknown => "outcome_unknown",
         }
     }
 
@@ -416,6 +426,7 @@ impl ErrorCode {
             Self::UnsupportedWebsocketVersion => "the node supports only WebSocket version 13",
             Self::RepeatedTopic => "a message names a topic twice",
             Self::UnknownParameter => "the request has an unknown parameter",
+            Self::RetainedUnsupported => "the log of this topic keeps no retained messages",
             Self::Unauthorized => "a valid token is required",
             Self::TokenExpired => "the token has expired",
             Self::Forbidden => "not permitted",
@@ -456,6 +467,7 @@ impl ErrorCode {
             Self::LogUnavailable => "the log cannot take publications now",
             Self::HandshakeTimeout => "the handshake was not completed within handshake_timeout",
             Self::RequestTimeout => "the request was not completed in time",
+            Self::OutcomeUnknown => "the publication may or may not be in the log; repeat it with its sequence or key",
         }
     }
 }
@@ -486,6 +498,7 @@ impl ErrorCode {
             | Self::TopicRequired
             | Self::RepeatedTopic
             | Self::UnknownParameter
+            | Self::RetainedUnsupported
             | Self::TopicTooLong
             | Self::TooManyTopics
             | Self::TooManyTags
@@ -528,7 +541,8 @@ impl ErrorCode {
             | Self::NotReady
             | Self::Overloaded
             | Self::ShuttingDown
-            | Self::LogUnavailable => 503,
+            | Self::LogUnavailable
+            | Self::OutcomeUnknown => 503,
             Self::RetainedFull
             | Self::LogFull => 507,
             Self::PositionUnavailable => 410,
@@ -571,6 +585,7 @@ impl ErrorCode {
             | Self::UnsupportedWebsocketVersion
             | Self::RepeatedTopic
             | Self::UnknownParameter
+            | Self::RetainedUnsupported
             | Self::Unauthorized
             | Self::TokenExpired
             | Self::Forbidden
@@ -610,7 +625,8 @@ impl ErrorCode {
             | Self::ShuttingDown
             | Self::LogUnavailable
             | Self::HandshakeTimeout
-            | Self::RequestTimeout => true,
+            | Self::RequestTimeout
+            | Self::OutcomeUnknown => true,
         }
     }
 }

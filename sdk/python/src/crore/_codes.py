@@ -33,6 +33,7 @@ ERRORS: Final[dict[int, str]] = {
     131: "unsupported_websocket_version",
     132: "repeated_topic",
     133: "unknown_parameter",
+    134: "retained_unsupported",
     200: "unauthorized",
     201: "token_expired",
     202: "forbidden",
@@ -73,6 +74,7 @@ ERRORS: Final[dict[int, str]] = {
     504: "log_unavailable",
     505: "handshake_timeout",
     506: "request_timeout",
+    507: "outcome_unknown",
 }
 
 CLOSES: Final[dict[int, str]] = {

@@ -67,6 +67,8 @@ public final class Codes {
         return "repeated_topic";
       case 133:
         return "unknown_parameter";
+      case 134:
+        return "retained_unsupported";
       case 200:
         return "unauthorized";
       case 201:
@@ -147,6 +149,8 @@ public final class Codes {
         return "handshake_timeout";
       case 506:
         return "request_timeout";
+      case 507:
+        return "outcome_unknown";
       default:
         return null;
     }
