@@ -1,4 +1,5 @@
-//! Classes of requests: those that may have to wait for a disk have a class for each log.
+//! Classes of requests: those that may have to wait for a disk or for an engine have a class for
+//! each log.
 
 use crate::mail::{
     Publish, ReadFilter, ReadHistory, ReadTopic, RequestClass, Start, Subscribe, ToHome,
@@ -20,7 +21,7 @@ impl ToHome {
             ToHome::Subscribe(Subscribe { partition, .. })
             | ToHome::History(ReadHistory { partition, .. })
             | ToHome::Publish(Publish { partition, .. }) => {
-                let log = settings.log_on_disk(*partition);
+                let log = settings.log_that_waits(*partition);
                 log.map_or(RequestClass::Memory, RequestClass::Disk)
             }
             ToHome::Read(ReadTopic { partition, .. })

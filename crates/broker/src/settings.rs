@@ -382,6 +382,14 @@ impl Settings {
         (log.durability == Durability::Disk).then_some(number)
     }
 
+    /// The index of a partition's log if requests may have to wait for it: for a disk, or for an
+    /// engine.
+    pub fn log_that_waits(&self, partition: PartitionId) -> Option<u16> {
+        let number = self.log_number(partition);
+        let log = self.logs.get(usize::from(number))?;
+        (log.durability != Durability::Memory).then_some(number)
+    }
+
     /// The number of partitions of all logs.
     pub fn partitions_count(&self) -> u32 {
         self.logs.last().map_or(0, |log| log.first_partition.0 + log.partitions_count)

@@ -170,7 +170,7 @@ pub struct ReadFilter {
 pub enum RequestClass {
     /// The home deals with it from memory, at once.
     Memory,
-    /// Requests that may have to wait for this log on disk.
+    /// Requests that may have to wait for this log: for its disk, or for an engine.
     Disk(u16),
     /// Pages of this log, in memory or on disk, for subscriptions that replay or lag.
     Pages(u16),

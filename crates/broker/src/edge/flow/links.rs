@@ -27,7 +27,7 @@ impl Edge {
     /// Whether publications of this cost together may still be sent to a partition; if not, its
     /// log does not keep up and has too much waiting.
     pub(crate) fn may_publish(&self, partition: PartitionId, cost: u64) -> bool {
-        let log = self.settings.log_on_disk(partition);
+        let log = self.settings.log_that_waits(partition);
         log.is_none_or(|log| self.links.may_publish(self.settings.home_of(partition), log, cost))
     }
 
