@@ -22,6 +22,13 @@ use crate::ids::PartitionId;
 use crate::mail::{Code, Publication};
 use stdx::handing::Hand;
 
+/// The time in which repetitions are recognised, by the engine's clock; alike on all nodes. A
+/// partition begins twice as far back ([`Restart::after`]), or at the beginning of its log.
+pub const WINDOW_MS: u64 = 300_000;
+/// Names of producers' publications and idempotency keys that a partition recognises; alike on all
+/// nodes.
+pub const NAMES_MAX: usize = 32_768;
+
 /// The name of a publication that a home gives it, to recognise its record in the tail. Unique over
 /// all nodes and starts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Hand)]
@@ -56,7 +63,7 @@ pub struct EnginePublish {
 }
 
 /// Engine to home.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hand)]
 pub enum EngineLetter {
     /// The next records of a partition.
     Tail(Tail),
@@ -82,7 +89,7 @@ pub enum EngineLetter {
 }
 
 /// Records of one partition, in the engine's order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hand)]
 pub struct Tail {
     /// Numbered over all logs.
     pub partition: PartitionId,
@@ -94,7 +101,7 @@ pub struct Tail {
 }
 
 /// A record of the engine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hand)]
 pub struct TailRecord {
     /// The engine's offset plus one.
     pub offset: u64,

@@ -43,6 +43,7 @@
 
 mod dedup;
 mod edges;
+mod engine;
 mod filters;
 mod handing;
 mod history;
@@ -69,6 +70,7 @@ mod turn;
 mod window;
 mod work;
 
+pub use engine::TailState;
 pub use partitions::segments_max;
 pub use proposals::Settled;
 pub use statistics::{HomeRefusals, HomeStatistics};
@@ -78,9 +80,10 @@ pub use window::FoundWindow;
 use crate::disk::{DiskAnswer, DiskLetter};
 use crate::mail::{Code, EdgeId, HomeId, PartitionId, Reply, ToEdge, ToHome};
 use crate::now::Now;
-use crate::settings::Settings;
+use crate::settings::{Durability, Settings};
 use dedup::Dedup;
 use edges::Edge;
+use engine::EnginePartition;
 use interests::Interests;
 use log::Memory;
 use partitions::{Elapsed, HomePartition, Share, partitions_of};
@@ -89,7 +92,7 @@ use rates::Rates;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use stdx::chunk::Slice;
-use stdx::hash::Seed;
+use stdx::hash::{Seed, keyed};
 use stdx::slab::Slab;
 use topics::TopicTable;
 use turn::Turn;
@@ -126,16 +129,28 @@ pub struct Home {
     /// Pages for filters whose cursors are beyond a lagging stream's position.
     scans_ahead: Vec<(Caller, Scan)>,
     reported: occupancy::Reported,
+    /// Letters of the engine that wait for their turn.
+    letters: engine::Letters,
+    /// The time by which publications to the engine are watched.
+    watch: engine::Watch,
+    /// Requests whose positions the tail has not reached.
+    ahead: engine::Ahead,
     statistics: HomeStatistics,
 }
 
 impl Home {
     /// A home without records. `hash_seed` is random and secret: names are chosen by clients.
     pub fn new(settings: Arc<Settings>, id: HomeId, hash_seed: (u64, u64)) -> Home {
-        let (partitions, shares) = partitions_of(&settings, id);
+        let (mut partitions, shares) = partitions_of(&settings, id);
         let credit = i64::from(settings.limits.stream_credit_bytes);
         let edges = (0..settings.edges_count).map(|_| Edge::new(credit)).collect();
         let seed = Seed(hash_seed.0, hash_seed.1);
+        let run = keyed(seed, &id.0.to_le_bytes());
+        for partition in &mut partitions {
+            if settings.log_of(partition.id).durability == Durability::Engine {
+                partition.engine = Some(Box::new(EnginePartition::new(seed, run)));
+            }
+        }
         let topics = TopicTable::new(seed);
         Home {
             dedup: Dedup::new(&settings.limits, seed),
@@ -153,6 +168,9 @@ impl Home {
             next_edge: 0,
             scans_ahead: Vec::new(),
             reported: occupancy::Reported::default(),
+            letters: engine::Letters::default(),
+            watch: engine::Watch::default(),
+            ahead: engine::Ahead::default(),
             statistics: HomeStatistics::default(),
         }
     }
@@ -189,14 +207,21 @@ impl Home {
     ) {
         self.elapsed.advance(now);
         let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
-        let credit_max = i64::from(self.settings.limits.stream_credit_bytes);
-        let Some(edge) = self.interests.edges.get_mut(usize::from(from)) else {
+        if usize::from(from) >= self.interests.edges.len() {
             return;
-        };
-        let from =
-            Caller { edge: from, cost: request.cost(), class: request.class(&self.settings) };
+        }
+        let (cost, class) = (request.cost(), request.class(&self.settings));
+        let from = Caller { edge: from, cost, class, is_consumed: false };
+        if let Some(request) = self.wait_for_tail(from, request) {
+            self.deal_with_request(from, request, turn);
+        }
+    }
+
+    fn deal_with_request(&mut self, from: Caller, request: ToHome, turn: &mut Turn<'_>) {
         match request {
             ToHome::Credit { bytes } => {
+                let credit_max = i64::from(self.settings.limits.stream_credit_bytes);
+                let edge = &mut self.interests.edges[usize::from(from.edge)];
                 edge.credit = credit_max.min(edge.credit + i64::from(bytes));
             }
             ToHome::Subscribe(asked) => {
@@ -234,6 +259,7 @@ impl Home {
             },
             ToHome::RemoveFilter { filter } => {
                 self.consumed(from);
+                self.ahead.remove_filter(from.edge, &filter);
                 self.remove_filter(from.edge, &filter);
             }
         }
@@ -314,10 +340,14 @@ impl Home {
         self.rates.sweep(self.elapsed.ms);
         self.renew_reported(turn);
         self.watch_disks(turn);
+        let more_letters = self.take_letters(turn);
+        self.watch_engine(turn);
+        self.return_ahead(turn);
         let more_lagging = self.feed_lagging(turn);
         self.return_scans();
         let more_waiting = self.serve_waiting(turn);
-        more_expired || more_old || more_dropped || more_lagging || more_waiting
+        let more_work = more_letters || more_lagging || more_waiting;
+        more_expired || more_old || more_dropped || more_work
     }
 
     /// Deals with work at once if this turn has room for it, else later.
@@ -455,6 +485,7 @@ impl Home {
         let edges = &self.interests.edges;
         !self.queue.is_empty()
             || !self.forgetting.is_empty()
+            || self.letters.are_waiting()
             || edges.iter().any(|edge| !edge.consumed.is_empty())
     }
 
@@ -468,18 +499,24 @@ impl Home {
         }
     }
 
-    /// The next time at which [`Home::pump`] has records to evict, or a log without progress to
-    /// examine; milliseconds of the monotonic clock.
+    /// The next time at which [`Home::pump`] has records to evict, or a log or requests without
+    /// progress to examine; milliseconds of the monotonic clock.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let expiry_ms = (self.expiry_ms < u64::MAX).then_some(self.expiry_ms);
         let look_ms = self.next_look_at_disks();
         let told_ms = self.reported_deadline_ms();
-        let soonest_ms = [expiry_ms, look_ms, told_ms].into_iter().flatten().min();
+        let engine_ms = self.next_look_at_engine();
+        let ahead_ms = self.next_look_ahead();
+        let all_ms = [expiry_ms, look_ms, told_ms, engine_ms, ahead_ms];
+        let soonest_ms = all_ms.into_iter().flatten().min();
         soonest_ms.map(|ms| self.elapsed.monotonic_at(ms))
     }
 
     /// A request has been dealt with.
     fn consumed(&mut self, from: Caller) {
+        if from.is_consumed {
+            return;
+        }
         if let Some(edge) = self.interests.edges.get_mut(usize::from(from.edge)) {
             edge.count_consumed(from.class, from.cost);
         }

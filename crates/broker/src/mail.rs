@@ -62,7 +62,7 @@ pub enum Start {
 }
 
 /// A message as a publisher gave it, under way to the log.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hand)]
 pub struct Publication {
     /// The topic's name; valid.
     pub topic: Slice,
@@ -83,7 +83,7 @@ pub struct Publication {
 }
 
 /// The producer that numbered a publication.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hand)]
 pub struct ProducerStamp {
     /// The producer's name for itself, 1 to [`PRODUCER_ID_BYTES_MAX`] bytes.
     pub id: Slice,

@@ -142,6 +142,14 @@ impl Partition {
         self.next_offset = self.next_offset.max(next_offset);
     }
 
+    /// Begins another life of a partition without records: its lowest offset is `first_offset`,
+    /// which may lie below those given before. For callers that have evicted everything.
+    pub fn begin_anew(&mut self, first_offset: u64, epoch: u64) {
+        debug_assert!(self.segments.is_empty(), "a partition with records goes on");
+        self.settings.epoch = epoch;
+        self.next_offset = first_offset.max(1);
+    }
+
     /// Puts a complete record, in parts, into the active segment or a new one.
     fn place(
         &mut self,

@@ -54,7 +54,7 @@ use stdx::hash::{Seed, keyed};
 
 /// The identity of a publication: a hash of 128 bits under secret keys, so that two different
 /// names may be taken for different without looking at them.
-type Identity = [u64; 2];
+pub(super) type Identity = [u64; 2];
 
 /// The window of one home; see the module.
 #[derive(Debug, Hand)]
@@ -107,14 +107,14 @@ fn known(number: u64) -> Verdict {
 }
 
 /// The names of a publication, as the home hashes them; from [`Dedup::names_of`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub(super) struct Names {
     producer: Option<Sequenced>,
     key: Option<Identity>,
 }
 
 /// A producer's publication.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 struct Sequenced {
     producer: Identity,
     sequence: u64,
@@ -127,6 +127,11 @@ impl Names {
     /// Whether the publication has none.
     pub fn is_empty(&self) -> bool {
         self.producer.is_none() && self.key.is_none()
+    }
+
+    /// The producer, in its partition.
+    pub fn producer_identity(&self) -> Option<Identity> {
+        self.producer.map(|sequenced| sequenced.producer)
     }
 }
 
@@ -182,6 +187,16 @@ impl Dedup {
         }
         let number = names.key.and_then(|key| self.keys.find(now_ms, key));
         Ok(number.map_or(Verdict::New, known))
+    }
+
+    /// Whether the publication may be sent to an engine, which finds repetitions itself; its
+    /// publisher waits for an acknowledgement.
+    ///
+    /// # Errors
+    /// The code of a refusal before this one, if the producer is held; `producer_fenced`.
+    pub fn held(&mut self, now_ms: u64, names: &Names) -> Result<(), Code> {
+        let sequenced = names.producer.as_ref();
+        sequenced.map_or(Ok(()), |sequenced| self.holds.check(now_ms, sequenced))
     }
 
     /// A publication that was checked lies in the log, or is proposed.

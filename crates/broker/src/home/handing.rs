@@ -5,6 +5,7 @@
 //! else is in the state. Settings go before it, apart.
 
 use super::Home;
+use super::engine::EnginePartition;
 use super::partitions::HomePartition;
 use crate::handing::TakeOverError;
 use crate::mail::{HomeId, PartitionId};
@@ -16,8 +17,12 @@ use std::sync::Arc;
 use stdx::handing::{Hand, Input, Layout};
 
 /// The fields of a partition that are handed over beside its log.
-type Known =
-    ((PartitionId, Lineages, usize, bool), (u64, u64, u64, u64), Box<[u64]>, (VecDeque<u64>, u64));
+type Known = (
+    (PartitionId, Lineages, usize, bool),
+    (u64, u64, u64, u64),
+    Box<[u64]>,
+    (VecDeque<u64>, u64, Option<Box<EnginePartition>>),
+);
 
 impl Home {
     /// Appends the whole state.
@@ -38,6 +43,9 @@ impl Home {
             next_edge,
             scans_ahead,
             reported,
+            letters,
+            watch,
+            ahead,
             statistics,
         } = self;
         id.give(out);
@@ -57,6 +65,9 @@ impl Home {
         next_edge.give(out);
         scans_ahead.give(out);
         reported.give(out);
+        letters.give(out);
+        watch.give(out);
+        ahead.give(out);
         statistics.give(out);
     }
 
@@ -94,6 +105,9 @@ impl Home {
                 next_edge: Hand::take(input)?,
                 scans_ahead: Hand::take(input)?,
                 reported: Hand::take(input)?,
+                letters: Hand::take(input)?,
+                watch: Hand::take(input)?,
+                ahead: Hand::take(input)?,
                 statistics: Hand::take(input)?,
             })
         };
@@ -117,6 +131,9 @@ impl Home {
         layout.field("next_edge", |home: &Home| Some(&home.next_edge));
         layout.field("scans_ahead", |home: &Home| Some(&home.scans_ahead));
         layout.field("reported", |home: &Home| Some(&home.reported));
+        layout.field("letters", |home: &Home| Some(&home.letters));
+        layout.field("watch", |home: &Home| Some(&home.watch));
+        layout.field("ahead", |home: &Home| Some(&home.ahead));
         layout.field("statistics", |home: &Home| Some(&home.statistics));
     }
 
@@ -141,6 +158,7 @@ impl HomePartition {
             lag_from,
             ages,
             active_since,
+            engine,
         } = self;
         id.give(out);
         lineages.give(out);
@@ -150,12 +168,13 @@ impl HomePartition {
         lag_from.give(out);
         ages.give(out);
         active_since.give(out);
+        engine.give(out);
         log.give(out);
     }
 
     fn take(input: &mut Input<'_>, memory: &mut dyn Memory) -> Result<Self, TakeOverError> {
         let known = Known::take(input).ok_or(TakeOverError::Malformed)?;
-        let (numbers, offsets, lag_from, (ages, active_since)) = known;
+        let (numbers, offsets, lag_from, (ages, active_since, engine)) = known;
         let (id, lineages, share, is_durable) = numbers;
         let (disk_floor, next_staged, forgotten_through, damaged_through) = offsets;
         let log = Partition::take(input, memory)?.ok_or(TakeOverError::Malformed)?;
@@ -172,6 +191,7 @@ impl HomePartition {
             lag_from,
             ages,
             active_since,
+            engine,
         })
     }
 }

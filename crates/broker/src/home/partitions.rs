@@ -7,6 +7,7 @@
 //! Age is measured by [`Elapsed`], not by the records' times: a wall clock that jumps neither
 //! evicts nor keeps anything.
 
+use super::engine::EnginePartition;
 use super::staging::Staging;
 use crate::mail::{Gap, GapReason, HomeId, PartitionId};
 use crate::now::Now;
@@ -51,6 +52,8 @@ pub(super) struct HomePartition {
     pub ages: VecDeque<u64>,
     /// The begin of the active segment; milliseconds of the home's clock.
     pub active_since: u64,
+    /// The state beside the records if an engine orders them.
+    pub engine: Option<Box<EnginePartition>>,
 }
 
 /// This home's share of one log.
@@ -184,6 +187,7 @@ pub(super) fn partitions_of(settings: &Settings, home: HomeId) -> (Vec<HomeParti
             lag_from: vec![0; usize::from(settings.edges_count)].into_boxed_slice(),
             ages: VecDeque::new(),
             active_since: 0,
+            engine: None,
         }));
         shares.push(share);
     }

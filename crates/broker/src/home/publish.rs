@@ -2,7 +2,7 @@
 //!
 //! Every publication is proposed to the sequencer of its partition (`proposals`). One that waits
 //! for the answer lies in `staging`, and comes back here when its record is placed: from there on
-//! all take the same path.
+//! all take the same path. Publications to an engine are proposed by `engine`.
 //!
 //! Invariant: a refused publication has no effect that a client could see, and an acknowledged one
 //! lies in the log.
@@ -32,6 +32,11 @@ enum Outcome {
 
 impl Home {
     pub(super) fn publish(&mut self, from: Caller, publish: &Publish, turn: &mut Turn<'_>) {
+        if let Some(local) = self.local(publish.partition)
+            && self.partitions[local as usize].engine.is_some()
+        {
+            return self.publish_to_engine(local, from, publish, turn);
+        }
         let publisher = Publisher { from, reply: publish.reply };
         match self.place(publisher, publish, turn) {
             Ok(Outcome::Placed(placed)) => self.published(publisher, &placed, turn),
@@ -129,7 +134,7 @@ impl Home {
         self.statistics.duplicates += 1;
     }
 
-    fn acknowledge(
+    pub(super) fn acknowledge(
         &mut self,
         publisher: Publisher,
         local: u32,
@@ -160,7 +165,7 @@ impl Home {
         }
     }
 
-    fn check<'a>(
+    pub(super) fn check<'a>(
         &self,
         local: u32,
         rule: u16,
@@ -305,6 +310,11 @@ impl Home {
         if self.is_full_of_topics() {
             return Err(Code::TopicsFull);
         }
+        self.insert_topic(name, local)
+    }
+
+    /// Makes a topic known, whatever `topics_max` says.
+    pub(super) fn insert_topic(&mut self, name: &[u8], local: u32) -> Result<u32, Code> {
         let last = self.partitions[local as usize].forgotten_through;
         let stale = self.interests.filters.version.wrapping_sub(1);
         self.interests.topics.insert(name, local, last, stale).ok_or(Code::MemoryFull)

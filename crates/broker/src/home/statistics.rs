@@ -76,7 +76,7 @@ pub struct HomeStatistics {
     /// Pages of history read.
     #[metric("crore_histories_total")]
     pub histories_read: u64,
-    /// Publications that wait for a disk.
+    /// Publications that wait for a disk or for an engine.
     #[metric("crore_publishes_staged")]
     pub staged: u64,
     /// Logs on disk that take no publications at present.
@@ -95,6 +95,28 @@ pub struct HomeStatistics {
     /// Pages and histories that wait for their turn at a home shard.
     #[metric("crore_pages_waiting")]
     pub pages_waiting: u64,
+    /// Records of the engine's tail.
+    pub tail_records: u64,
+    /// Letters of the engine with records or holes.
+    pub tail_letters: u64,
+    /// Records of the tail that are not delivered: repetitions, fenced or out of order.
+    pub tail_dropped: u64,
+    /// Records of the tail that this node could not place; their subscribers were told a gap.
+    pub tail_lost: u64,
+    /// Times that a partition of an engine began at this node, or began anew.
+    pub tail_restarts: u64,
+    /// Times that a partition of an engine answered nothing within the stall timeout.
+    pub tail_stalls: u64,
+    /// Partitions of engines that take no publications at present.
+    pub partitions_closed: u64,
+    /// Publications whose outcome the engine did not tell in time.
+    pub outcomes_unknown: u64,
+    /// Names in the windows of the tail.
+    pub tail_names: u64,
+    /// Requests with positions that this node had not reached.
+    pub positions_ahead: u64,
+    /// Those of them that wait for the tail.
+    pub positions_waiting: u64,
 }
 
 /// A home's refusals, by reason.
@@ -178,6 +200,7 @@ impl Home {
         let Interests { topics, edges, filters, .. } = &self.interests;
         let logs = || self.partitions.iter().map(|partition| &partition.log);
         let disks = || self.shares.iter().filter_map(|share| share.disk.as_ref());
+        let engines = || self.partitions.iter().filter_map(|partition| partition.engine.as_ref());
         let (pages_waiting, disk_reads_waiting) = self.queue.counts();
         HomeStatistics {
             topics: topics.len() as u64,
@@ -193,7 +216,11 @@ impl Home {
             idempotency_keys: self.dedup.keys_count() as u64,
             dedup_bytes: self.dedup.allocated_bytes() as u64,
             lagging_streams: edges.iter().map(|edge| edge.lagging.len() as u64).sum(),
-            staged: disks().map(|disk| disk.len() as u64).sum(),
+            staged: disks().map(|disk| disk.len() as u64).sum::<u64>()
+                + engines().map(|engine| engine.pending_count() as u64).sum::<u64>(),
+            partitions_closed: engines().filter(|engine| engine.is_closed()).count() as u64,
+            tail_names: engines().map(|engine| engine.names_count() as u64).sum(),
+            positions_waiting: self.ahead.len() as u64,
             logs_unavailable: disks().filter(|disk| !disk.takes_appends()).count() as u64,
             disk_reads_waiting: disk_reads_waiting as u64,
             pages_waiting: pages_waiting as u64,

@@ -1,6 +1,7 @@
 //! The context of one call of a home: the moment, the memory of its logs, and its outputs.
 
 use crate::disk::DiskRequest;
+use crate::engine::EngineRequest;
 use crate::mail::{EdgeId, ToEdge};
 use crate::sys::Occupancy;
 use log::Memory;
@@ -24,6 +25,8 @@ pub struct HomeOutputs {
     /// Requests to each log by its index in the settings, in order; it may end before the last. The
     /// caller takes them.
     pub disk: Vec<Vec<DiskRequest>>,
+    /// Requests to the engine, in order. The caller takes them.
+    pub engine: Vec<EngineRequest>,
     /// Occupancy of topics, for an edge of the same thread to publish. The caller takes it.
     pub occupancy: Vec<Occupancy>,
 }
@@ -34,6 +37,7 @@ impl HomeOutputs {
         HomeOutputs {
             letters: (0..edges_count).map(|_| Vec::new()).collect(),
             disk: Vec::new(),
+            engine: Vec::new(),
             occupancy: Vec::new(),
         }
     }

@@ -16,6 +16,15 @@ pub(super) struct Caller {
     pub edge: EdgeId,
     pub cost: u32,
     pub class: RequestClass,
+    /// The edge has been told already that it may send another request.
+    pub is_consumed: bool,
+}
+
+impl Caller {
+    /// The caller of a request that has been given back.
+    pub fn consumed(self) -> Caller {
+        Caller { is_consumed: true, ..self }
+    }
 }
 
 /// Work with a budget in each turn.

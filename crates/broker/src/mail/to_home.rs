@@ -135,7 +135,7 @@ pub struct Publish {
 }
 
 /// Asks for interest in the topics that a filter covers, for one subscription.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hand)]
 pub struct AddFilter {
     /// The hash of the user; 0 where clients present no credentials.
     pub user: u64,

@@ -7,6 +7,8 @@ mod disk;
 mod disk_hangs;
 mod disk_races;
 mod disk_reads;
+mod engine;
+mod engine_waits;
 mod eviction;
 mod filters;
 mod once;

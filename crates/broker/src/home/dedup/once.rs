@@ -1,8 +1,8 @@
 //! Publish once in a log that an engine orders: verdicts that every node finds alike.
 //!
-//! Place on the path: each record of the tail is judged before it is placed
-//! ([`super::super::engine`]). A verdict is a function of the records before it, of a bounded number
-//! of them. So nodes that began to read at different records agree, without a word between them.
+//! Place on the path: each record of the tail is judged before it is placed (`home::engine`). A
+//! verdict is a function of a bounded number of records before it. So nodes that began to read at
+//! different records agree, without a word between them.
 //!
 //! The window of a record has the records before it whose engine time is less than
 //! [`Bounds::window_s`] older, and of their names the last [`Bounds::names_max`] (runs are counted
@@ -129,8 +129,8 @@ struct Producer {
 struct Connection {
     stamp: u64,
     number: u64,
-    /// When this node has first seen the stamp, in milliseconds of its clock. No verdict hangs on
-    /// it.
+    /// The time at which this node first saw the stamp, in milliseconds of its clock. No verdict
+    /// hangs on it.
     seen_ms: u64,
 }
 
@@ -173,7 +173,7 @@ impl Clock {
 /// The greatest counters of runs.
 #[derive(Debug, Default, Hand)]
 struct Runs {
-    /// By run: its greatest counter, then the greatest behind that, and so on; with numbers.
+    /// Counters of each run, with numbers: the greatest, then the greatest behind that, and so on.
     counters: BTreeMap<u64, VecDeque<(u64, u64)>>,
     /// Runs by the number of their last record.
     by_age: BTreeMap<u64, u64>,
@@ -338,9 +338,10 @@ impl Once {
             Some(known) => known.repeated(),
             None => {
                 let greatest = producer.sequences.last_key_value();
-                match greatest.is_some_and(|(greatest, _)| *greatest > sequenced.sequence) {
-                    true => Verdict::OutOfOrder,
-                    false => Verdict::New,
+                if greatest.is_some_and(|(greatest, _)| *greatest > sequenced.sequence) {
+                    Verdict::OutOfOrder
+                } else {
+                    Verdict::New
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! A small language for a home: commands of edges in, letters out, both as text.
 
 pub mod disk;
+pub mod engine;
 mod text;
 
 use crate::support::{START, START_MS, Setup};
@@ -12,6 +13,7 @@ use broker::now::Now;
 use broker::position::Position;
 use broker::settings::Settings;
 use disk::TestDisk;
+use engine::TestEngine;
 use log::{HeapMemory, RecordView};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,6 +36,7 @@ pub fn check(setup: Setup, script: &str) {
     let settings = setup.settings();
     let mut world = World {
         disk: TestDisk::default(),
+        engine: TestEngine::new(START_MS),
         looked: VecDeque::new(),
         home: Home::new(settings.clone(), HomeId(0), (1, 2)),
         settings,
@@ -58,6 +61,7 @@ pub fn check(setup: Setup, script: &str) {
 
 struct World {
     disk: TestDisk,
+    engine: TestEngine,
     /// Answers that the disk has read and not given yet.
     looked: VecDeque<DiskLetter>,
     settings: Arc<Settings>,
@@ -73,6 +77,7 @@ impl World {
         let mut said: Vec<String> = self.run(line).into_iter().collect();
         said.extend(self.letters());
         said.extend(self.disk_requests());
+        said.extend(self.engine_requests());
         said
     }
 
@@ -133,7 +138,7 @@ impl World {
                     "topics {topics} records {records} retained {retained} indexes {indexes} lagging {lagging}"
                 ))
             }
-            _ => self.run_disk(&words),
+            _ => self.run_engine(&words).unwrap_or_else(|| self.run_disk(&words)),
         }
     }
 

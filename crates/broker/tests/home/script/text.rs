@@ -35,12 +35,12 @@ fn granted(grant: &Grant) -> String {
     let Grant { subscription, index, generation, position, replaying, gap: lost, retained, .. } =
         grant;
     let Position { epoch, offset: through } = *position;
-    assert_eq!(epoch, EPOCH);
+    let epoch = if epoch == EPOCH { String::new() } else { format!(" epoch {epoch}") };
     let retained = retained.as_ref().map_or(String::new(), |r| format!(" retained {}", record(r)));
     let replaying = if *replaying { "replaying" } else { "live" };
     let lost = gap(lost);
     format!(
-        "granted s{} i{index} g{generation} {replaying} through {through}{lost}{retained}",
+        "granted s{} i{index} g{generation} {replaying} through {through}{epoch}{lost}{retained}",
         subscription.index
     )
 }

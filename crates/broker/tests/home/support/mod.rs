@@ -29,6 +29,8 @@ pub struct Setup {
     pub memory_bytes: usize,
     /// The cache of a log on disk; none: the log is in memory.
     pub cache_bytes: Option<u64>,
+    /// An engine orders the records.
+    pub is_engine: bool,
     pub older_epochs: Vec<OlderEpoch>,
     pub limits: Limits,
 }
@@ -47,6 +49,7 @@ impl Default for Setup {
             message_bytes_max: 1 << 20,
             memory_bytes: 1 << 26,
             cache_bytes: None,
+            is_engine: false,
             older_epochs: Vec::new(),
             limits: Limits::default(),
         }
@@ -62,6 +65,7 @@ impl Setup {
                 name: "log".into(),
                 partitions_count: self.partitions,
                 durability: match self.cache_bytes {
+                    _ if self.is_engine => Durability::Engine,
                     Some(_) => Durability::Disk,
                     None => Durability::Memory,
                 },

@@ -1,0 +1,336 @@
+//! Partitions whose records an engine orders ([`crate::engine`]): from a publication to its record
+//! in the tail, and from there to subscribers.
+//!
+//! Place on the path: [`Home::publish`](super::Home) proposes a publication, `pending` keeps its
+//! publisher. The tail brings the records of all nodes; `dedup::once` judges each, as on every
+//! other node. A record that is delivered is placed at the engine's offset and gets its `prev`;
+//! from there on it does not differ from others.
+//!
+//! Invariants:
+//!
+//! - a publication is acknowledged by the verdict on its record, and by nothing else. So an
+//!   acknowledgement never contradicts what subscribers see, on any node.
+//! - a topic of the tail becomes known whatever `topics_max` says. A record that cannot be placed
+//!   is lost for this node: memory begins behind it, so that its streams and positions get a gap,
+//!   and it is counted.
+//! - the proof of `prev` (see [`super`]) holds on each node by itself: a partition begins with
+//!   F at the offset below which the node serves nothing.
+//! - letters are dealt with in their order, a bounded part of them in each turn; the rest waits,
+//!   and the engine's credit bounds it.
+
+mod ahead;
+mod letters;
+mod pending;
+mod stamps;
+
+pub(super) use ahead::Ahead;
+pub(super) use letters::Letters;
+pub use letters::TailState;
+pub(super) use pending::Watch;
+
+use super::Home;
+use super::dedup::once::{Bounds, Once, Verdict};
+use super::publication::{Checked, Placed, Publisher, RecordAttributes};
+use super::turn::Turn;
+use crate::engine::{NAMES_MAX, Restart, RunName, Tail, TailRecord, WINDOW_MS};
+use crate::mail::Code;
+use log::{AppendError, Flags, NewRecord, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
+use pending::Pending;
+use stamps::Stamps;
+use stdx::chunk::Slice;
+use stdx::handing::Hand;
+use stdx::hash::Seed;
+
+/// Runs of nodes that a partition knows at once.
+const RUNS_MAX: usize = 1_024;
+
+/// The bounds of the window in which repetitions are recognised.
+const BOUNDS: Bounds =
+    Bounds { window_s: WINDOW_MS / 1_000, names_max: NAMES_MAX, runs_max: RUNS_MAX };
+
+/// A partition in an engine, beside its records in memory.
+#[derive(Debug, Hand)]
+pub(super) struct EnginePartition {
+    seed: Seed,
+    once: Once,
+    pending: Pending,
+    stamps: Stamps,
+    /// The engine has a leader that takes records, as far as it has said.
+    is_available: bool,
+    /// The beginning of its present life at this node, without lineages; none before the first.
+    began: Option<Began>,
+    /// Everything up to this offset is settled.
+    through: u64,
+}
+
+#[derive(Clone, Copy, Debug, Hand)]
+struct Began {
+    topic_id: u32,
+    /// The newest lineage of that moment: epochs of it and of later ones are one life of the log.
+    lineage: u32,
+    primed_through: u64,
+    head: u64,
+}
+
+impl EnginePartition {
+    /// A partition that has not begun. `seed` is the home's secret, `run` its name in records.
+    pub fn new(seed: Seed, run: u64) -> EnginePartition {
+        EnginePartition {
+            seed,
+            once: Once::new(BOUNDS, seed, false),
+            pending: Pending::new(run),
+            stamps: Stamps::default(),
+            is_available: true,
+            began: None,
+            through: 0,
+        }
+    }
+
+    /// Publications that wait for the tail.
+    pub fn pending_count(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether it takes no publications at present.
+    pub fn is_closed(&self) -> bool {
+        self.began.is_none() || !self.is_available || self.pending.is_stalled()
+    }
+
+    /// Names in the window of the tail.
+    pub fn names_count(&self) -> usize {
+        self.once.names_count()
+    }
+
+    /// Memory beside the records.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<EnginePartition>()
+            + self.once.allocated_bytes()
+            + self.pending.memory_bytes()
+            + self.stamps.memory_bytes()
+    }
+}
+
+impl Home {
+    fn engine_of(&mut self, local: u32) -> Option<&mut EnginePartition> {
+        self.partitions[local as usize].engine.as_deref_mut()
+    }
+
+    /// Records of a partition have come, or holes between them have been settled.
+    fn take_tail(&mut self, local: u32, tail: Tail, turn: &mut Turn<'_>) {
+        let Some(engine) = self.engine_of(local).filter(|engine| engine.began.is_some()) else {
+            debug_assert!(false, "a partition begins before its records come");
+            return;
+        };
+        if tail.through > engine.through {
+            engine.pending.progressed();
+        }
+        for record in tail.records {
+            self.take_record(local, record, turn);
+        }
+        self.settle_through(local, tail.through);
+        self.statistics.tail_letters += 1;
+    }
+
+    /// Everything up to an offset is settled.
+    fn settle_through(&mut self, local: u32, through: u64) {
+        let Some(engine) = self.engine_of(local) else {
+            return;
+        };
+        engine.through = engine.through.max(through);
+        self.partitions[local as usize].log.skip_to(through.saturating_add(1));
+    }
+
+    /// A record of the tail: judged, placed, acknowledged, delivered.
+    fn take_record(&mut self, local: u32, record: TailRecord, turn: &mut Turn<'_>) {
+        let seen_ms = self.elapsed.monotonic_at(self.elapsed.ms);
+        let Some(engine) = self.engine_of(local) else {
+            return;
+        };
+        let Some(began) = engine.began.filter(|_| record.offset > engine.through) else {
+            debug_assert!(false, "offsets of the tail rise");
+            return;
+        };
+        let TailRecord { offset, lineage, time_ms, name, ref publication } = record;
+        let run = name.map(|RunName { run, counter }| (run, counter));
+        let verdict = engine.once.judge(offset, time_ms, run, publication, seen_ms);
+        let own = name.filter(|name| name.run == engine.pending.run());
+        // Behind its counter none below can be taken any more: the verdict would be a copy.
+        let missed = own.map(|own| engine.pending.take_below(own.counter)).unwrap_or_default();
+        let publisher = own.and_then(|own| engine.pending.take(own.counter));
+        let before = engine.through;
+        engine.through = offset;
+        self.statistics.tail_records += 1;
+        self.partitions[local as usize].lineages.advance(lineage, before + 1);
+        for (publisher, names) in missed {
+            self.dedup.refused(self.elapsed.ms, &names, Code::LogUnavailable);
+            self.refuse_publication(publisher, Code::LogUnavailable.into(), turn);
+        }
+        let publisher = publisher.map(|(publisher, _)| publisher);
+        if verdict == Verdict::New {
+            self.deliver_record(local, record, publisher, offset > began.primed_through, turn);
+        } else {
+            self.statistics.tail_dropped += u64::from(offset > began.primed_through);
+            self.partitions[local as usize].log.skip_to(offset + 1);
+            self.answer_dropped(local, verdict, publisher, turn);
+        }
+    }
+
+    /// A record that is delivered; below the offset that this node serves it is only acknowledged.
+    fn deliver_record(
+        &mut self,
+        local: u32,
+        record: TailRecord,
+        publisher: Option<Publisher>,
+        is_served: bool,
+        turn: &mut Turn<'_>,
+    ) {
+        let offset = record.offset;
+        if let Some(publisher) = publisher {
+            self.acknowledge(publisher, local, offset, false, turn);
+        }
+        if !is_served {
+            return;
+        }
+        match self.place_tailed(local, &record, turn) {
+            Ok(placed) => {
+                self.statistics.published += 1;
+                self.fan_out(placed.topic, local, offset, &placed.record, turn);
+            }
+            Err(_) => self.lose_record(local, offset, turn),
+        }
+    }
+
+    /// Answers the publisher of a record that is dropped.
+    fn answer_dropped(
+        &mut self,
+        local: u32,
+        verdict: Verdict,
+        publisher: Option<Publisher>,
+        turn: &mut Turn<'_>,
+    ) {
+        let Some(publisher) = publisher else {
+            return;
+        };
+        let code = match verdict {
+            Verdict::Duplicate(first) => return self.repeated(publisher, local, first, turn),
+            Verdict::OutOfOrder => Code::OutOfOrder,
+            Verdict::Fenced => Code::ProducerFenced,
+            // It came behind a later one of this run: it is not in the log, nor ever will be.
+            Verdict::Copy => Code::LogUnavailable,
+            Verdict::New | Verdict::Unknown => Code::OutcomeUnknown,
+        };
+        self.refuse_publication(publisher, code.into(), turn);
+    }
+
+    /// Puts a record of the tail into memory.
+    fn place_tailed(
+        &mut self,
+        local: u32,
+        record: &TailRecord,
+        turn: &mut Turn<'_>,
+    ) -> Result<Placed, Code> {
+        let TailRecord { offset, time_ms, ref publication, .. } = *record;
+        let attributes = RecordAttributes::of(publication).ok_or(Code::MalformedFrame)?;
+        let payload = &publication.payload;
+        let is_text = simdutf8::basic::from_utf8(payload).is_ok();
+        let flags = if is_text { Flags::TEXT } else { Flags::NONE };
+        let record_bytes =
+            attributes.fields_bytes + RECORD_HEADER_BYTES as u64 + payload.len() as u64;
+        let checked =
+            Checked { local, flags, attributes, record_bytes, retains: false, rate_max: None };
+        let topic = match self.interests.topics.find(&publication.topic, local) {
+            Some(topic) => topic,
+            None => self.insert_topic(&publication.topic, local)?,
+        };
+        let last = self.interests.topics.get(topic).map_or(0, |topic| topic.last());
+        let prev = self.partitions[local as usize].reach(last);
+        let new = checked.record(time_ms, topic, prev, publication);
+        let share = self.partitions[local as usize].share;
+        let slice = match self.hold_tailed(local, share, offset, &new, record_bytes, turn) {
+            Some(slice) => slice,
+            None => {
+                // No room even for it alone. It is delivered, and memory begins behind it.
+                let mut head = Vec::new();
+                new.encode_head(offset, &mut head).map_err(|_| Code::Internal)?;
+                while self.evict_segment(local, turn) {}
+                self.partitions[local as usize].log.skip_to(offset + 1);
+                self.statistics.uncached += 1;
+                Slice::concatenation_of(&[&head, payload])
+            }
+        };
+        if let Some(entry) = self.interests.topics.get_mut(topic) {
+            entry.set_last(offset);
+        }
+        Ok(Placed { local, topic, offset, record: slice })
+    }
+
+    fn hold_tailed(
+        &mut self,
+        local: u32,
+        share: usize,
+        offset: u64,
+        record: &NewRecord<'_>,
+        record_bytes: u64,
+        turn: &mut Turn<'_>,
+    ) -> Option<Slice> {
+        if !self.make_room(share, record_bytes + SEGMENT_HEADER_BYTES as u64, turn) {
+            return None;
+        }
+        loop {
+            match self.hold(local, |log| log.append(turn.memory, Some(offset), record)) {
+                Ok(appended) => return Some(appended.slice),
+                Err(AppendError::Memory(_)) if self.evict_oldest(share, turn) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// A record that cannot be kept nor delivered: memory begins behind it, and all streams of the
+    /// partition have lost it.
+    fn lose_record(&mut self, local: u32, offset: u64, turn: &mut Turn<'_>) {
+        while self.evict_segment(local, turn) {}
+        let partition = &mut self.partitions[local as usize];
+        partition.log.skip_to(offset + 1);
+        // Topics that become known again, or are known without a record, may have had it.
+        partition.damaged_through = partition.damaged_through.max(offset);
+        for (lag_from, edge) in partition.lag_from.iter_mut().zip(&mut self.interests.edges) {
+            if *lag_from == 0 {
+                *lag_from = offset;
+                edge.lagging.push_back(local);
+            }
+        }
+        self.statistics.tail_lost += 1;
+    }
+
+    /// Begins a partition, or begins it anew: nothing that this node knew of it holds.
+    fn restart_partition(&mut self, local: u32, restart: &Restart, turn: &mut Turn<'_>) {
+        while self.evict_segment(local, turn) {}
+        let partition = &mut self.partitions[local as usize];
+        let Some(engine) = partition.engine.as_deref_mut() else {
+            return;
+        };
+        let Restart { topic_id, after, primed_through, head, .. } = *restart;
+        let primed_through = primed_through.max(after);
+        let lineage = restart.lineages.last().map_or(0, |last| last.lineage);
+        engine.once = Once::new(BOUNDS, engine.seed, after == 0);
+        engine.began = Some(Began { topic_id, lineage, primed_through, head });
+        engine.through = after;
+        engine.pending.progressed();
+        partition.lineages = crate::position::Lineages::of_engine(restart);
+        partition.log.begin_anew(primed_through + 1, partition.lineages.present_epoch());
+        partition.forgotten_through = primed_through;
+        partition.damaged_through = 0;
+        partition.lag_from.fill(0);
+        for edge in &mut self.interests.edges {
+            edge.lagging.retain(|lagging| *lagging != local);
+        }
+        for topic in 0..self.interests.topics.places() {
+            if let Some(entry) = self.interests.topics.get_mut(topic)
+                && entry.partition == local
+            {
+                entry.set_last(primed_through);
+            }
+        }
+        self.statistics.tail_restarts += 1;
+    }
+}

@@ -1,0 +1,212 @@
+//! Logs in an engine, as scripts: publications out, the tail in, and what subscribers and
+//! publishers get.
+//!
+//! `publish 3 a one` is the third proposal; `tail 5 own 3` its record at offset 5, `tail 6 a two` a
+//! record of another producer; `|` stands between records of one letter.
+
+use crate::script::script;
+use crate::support::Setup;
+
+pub fn in_engine() -> Setup {
+    Setup { is_engine: true, age_max_ms: 1 << 40, ..Setup::default() }
+}
+
+/// The tail acknowledges, whatever has been sent; records of others are delivered like own ones,
+/// each behind the one before it, over holes.
+#[test]
+fn the_tail_answers() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
+        pub a one ack => publish 1 a one
+        pub b two ack => publish 2 b two
+        pub a three ack => publish 3 a three
+        tails => through 0 lineage 7 pending 3 caught-up available
+        tail 1 a foreign => e0 message i0 1<0 foreign
+        tail 3 own 1 | own 2
+            e0 published 7:3
+            e0 message i0 3<1 one
+            e0 published 7:4
+        hole 8
+        tail 9 own 3
+            e0 published 7:9
+            e0 message i0 9<3 three
+        history a 7:0 => e0 history head 9 [1<0 foreign, 3<1 one, 9<3 three]
+        sub e1 s2 a since 7:8 => e1 granted s2 i0 g1 replaying through 8
+        read e1 s2 i0 after 8 max 10 => e1 page s2 [9<3 three] through 9 caught-up
+        tails => through 9 lineage 7 pending 0 caught-up available
+        count-tail => records 4 dropped 0 lost 0 restarts 1 stalls 0 unknown 0 ahead 0
+    " }
+}
+
+/// Repetitions are recognised whichever node sent the first, and answered with its position. Copies
+/// that the engine's client sends again are dropped without an answer.
+#[test]
+fn repetitions() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
+        tail 1 of 5:1 a one by=p:1@1000001 => e0 message i0 1<0 one
+        tail 2 of 5:1 a one by=p:1@1000001
+        pub a one ack by=p:1@1000003 => publish 1 a one by p:1@1000002
+        tail 3 own 1 => e0 published 7:1 duplicate
+        pub a two ack by=p:2@1000003 key=k => publish 2 a two by p:2@1000002
+        tail 4 own 2
+            e0 published 7:4
+            e0 message i0 4<1 two
+        tail 5 own 2
+        pub a two ack key=k => publish 3 a two
+        tail 6 own 3 => e0 published 7:4 duplicate
+        tail 7 of 5:2 a old by=p:3@1000001
+        pub a one ack by=p:0@1000003 => publish 4 a one by p:0@1000002
+        tail 8 own 4 => e0 published OutOfOrder
+        count-tail => records 8 dropped 6 lost 0 restarts 1 stalls 0 unknown 0 ahead 0
+    " }
+}
+
+/// A connection that began behind the newest of the tail is newer, whatever the clocks say; one
+/// that began before it goes by the clock. An older one of this node is fenced at once.
+#[test]
+fn connections_of_producers() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        tail 1 of 5:1 a one by=p:1@5000000
+        pub a two ack by=p:2@999999 => publish 1 a two by p:2@999999
+        tail 2 own 1 => e0 published ProducerFenced
+        pub a two ack by=p:2@1000000 => publish 2 a two by p:2@5000001
+        tail 3 own 2 => e0 published 7:3
+        clock +60000
+        pub a three ack by=p:3@1000000 => publish 3 a three by p:3@5000001
+        pub a three ack by=p:3@999999 => e0 published ProducerFenced
+        pub a four ack by=q:1@1000000 => publish 4 a four by q:1@1060000
+        tail 4 own 3 | own 4 => e0 published 7:4, 7:5
+    " }
+}
+
+/// Refusals that need no engine: retained messages, another life of the log, before the beginning.
+#[test]
+fn refusals_before_sending() {
+    script! { in_engine(), "
+        pub a one ack => e0 published LogUnavailable
+        restart-at 0 primed 0 head 0 lineages 6@1 7@1
+        pub a one ack retain => e0 published RetainedUnsupported
+        pub a one ack epoch=6 => e0 published EpochMismatch present 7:0
+        pub a one ack epoch=7 => publish 1 a one
+        lineage 8
+        tail 1 own 1 => e0 published 8:1
+        pub a two ack epoch=7 => publish 2 a two
+        pub a two ack epoch=9 => e0 published EpochMismatch present 8:1
+        leader no
+        pub a three ack => e0 published LogUnavailable
+        leader yes
+        pub a three ack => publish 3 a three
+    " }
+}
+
+/// A publication that the engine refuses was never sent. Those that follow are held until it comes
+/// again.
+#[test]
+fn the_engine_refuses() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        pub a one ack by=p:1@1000000 => publish 1 a one by p:1@1000000
+        pub a two ack by=p:2@1000000 => publish 2 a two by p:2@1000000
+        engine-refuses 1 2 => e0 published LogUnavailable, LogUnavailable
+        pub a three ack by=p:3@1000000 => e0 published LogUnavailable
+        pub a one ack by=p:1@1000000 => publish 3 a one by p:1@1000000
+        tail 1 own 3 => e0 published 7:1
+        engine-refuses 3
+    " }
+}
+
+/// A record that comes behind a later one of its run is dropped on all nodes: it is answered when
+/// the later one has come.
+#[test]
+fn a_missing_record_is_refused_by_the_next() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        pub a one ack => publish 1 a one
+        pub a two ack => publish 2 a two
+        tail 1 own 2 => e0 published LogUnavailable, 7:1
+        tail 2 own 1
+        history a 7:0 => e0 history head 2 [1<0 two]
+    " }
+}
+
+/// A node begins with the records above the primed ones; those prime the recognition of
+/// repetitions.
+#[test]
+fn a_late_start() {
+    script! { in_engine(), "
+        restart-at 10 primed 12 head 14 lineages 6@1 7@11
+        tails => through 10 lineage 7 pending 0 available
+        sub e0 s1 a live => e0 granted s1 i0 g1 live through 12
+        tail 11 of 5:1 a one key=k
+        engine-time 300000
+        tail 12 of 5:2 a two key=l
+        tail 13 of 5:2 a two key=l | a three => e0 message i0 14<12 three
+        tails => through 14 lineage 7 pending 0 caught-up available
+        pub a two ack key=l => publish 1 a two
+        tail 15 own 1 => e0 published 7:12 duplicate
+        sub e1 s2 a since 6:10 => e1 granted s2 i0 g1 replaying through 12 gap 10..12 Evicted
+        sub e1 s2 a since 6:11
+            e1 granted s2 i0 g2 replaying through 12 gap 0..12 UnknownEpoch
+        sub e1 s2 a since 7:13 => e1 granted s2 i0 g3 replaying through 13
+        history a => e0 history head 15 [14<12 three]
+    " }
+}
+
+/// A new lineage invalidates nothing; a lineage that has lost records begins the partition anew.
+#[test]
+fn lineages_and_truncation() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
+        tail 1 a one | a two | a three => e0 message i0 1<0 one, 2<1 two, 3<2 three
+        pub a four ack => publish 1 a four
+        lineage 9
+        tail 4 own 1
+            e0 published 9:4
+            e0 message i0 4<3 four
+        sub e1 s2 a since 7:3 => e1 granted s2 i0 g1 replaying through 3 epoch 9
+        pub a five ack => publish 2 a five
+        restart-at 0 primed 1 head 2 lineages 7@1 9@4 11@2
+        tail 1 a one
+        tail 2 of 5:9 a other
+            e0 message i0 2<1 other
+            e1 message i0 2<1 other
+        tail 3 own 2
+            e0 published 11:3
+            e0 message i0 3<2 five
+            e1 message i0 3<2 five
+        sub e1 s3 a since 7:1 => e1 granted s3 i0 g2 replaying through 1 epoch 11
+        sub e1 s3 a since 7:2
+            e1 granted s3 i0 g3 replaying through 1 epoch 11 gap 0..1 UnknownEpoch
+        sub e1 s3 a since 11:3 => e1 granted s3 i0 g4 live through 3 epoch 11
+    " }
+}
+
+/// Topics of the tail are known whatever `topics_max` says; a record without room is delivered, and
+/// memory begins behind it.
+#[test]
+fn bounds_do_not_stop_the_tail() {
+    let limits = broker::settings::Limits { topics_max: 1, ..Default::default() };
+    script! { Setup { limits, log_bytes_max: 2_000, ..in_engine() }, "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        filter e0 s1 # => e0 filter s1 p0 through 7:0
+        tail 1 a one | b two
+            e0 announce i0 a
+            e0 message i0 1<0 one
+            e0 announce i1 b
+            e0 message i1 2<0 two
+        pub c three ack => e0 published TopicsFull
+        tail 3 c x*3000
+            e0 released i0
+            e0 released i1
+            e0 announce i1 c
+            e0 message i1 3<0 3000 bytes
+        history c => e0 history head 3 []
+        history c 7:0 => e0 history head 3 gap 0..3 Evicted []
+        count => topics 1 records 0 retained 0 indexes 1 lagging 0
+    " }
+}

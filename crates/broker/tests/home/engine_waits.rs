@@ -1,0 +1,129 @@
+//! Engines that answer late or never, as scripts; and positions that this node has not reached.
+
+use crate::engine::in_engine;
+use crate::script::script;
+use crate::support::Setup;
+use broker::settings::Limits;
+
+fn stalls() -> Setup {
+    let limits = Limits { log_stall_timeout_ms: 2_000, ..Limits::default() };
+    Setup { limits, ..in_engine() }
+}
+
+/// After a quarter of a second the requests count no longer against the edge's bound; after the
+/// stall timeout new ones are refused at once; after half a minute the outcome is unknown. The
+/// record may come later.
+#[test]
+fn an_engine_that_does_not_answer() {
+    script! { stalls(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        pub a one ack => publish 1 a one
+        turn
+        deadline => +250
+        time +250
+        pump
+        turn => e0 consumed 1 of the log
+        pub a two ack => publish 2 a two
+        turn => e0 consumed 1 of the log
+        time +1000
+        pump
+        time +750
+        pump
+        pub a three ack => e0 published LogUnavailable
+        tails => through 0 lineage 7 pending 2 caught-up
+        turn => e0 consumed 1 of the log
+    " }
+}
+
+/// The tail ends a stall.
+#[test]
+fn the_tail_comes_back() {
+    script! { stalls(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        pub a one ack => publish 1 a one
+        pump
+        time +1000
+        pump
+        time +1000
+        pump
+        pub a two ack => e0 published LogUnavailable
+        tail 1 own 1 => e0 published 7:1
+        pub a two ack => publish 2 a two
+        tail 2 own 2 => e0 published 7:2
+        count-tail => records 2 dropped 0 lost 0 restarts 1 stalls 1 unknown 0 ahead 0
+    " }
+}
+
+/// An outcome is unknown after half a minute: the publisher repeats, and the window knows the
+/// record if it has come. Meanwhile one publication at a time finds out whether the engine answers.
+#[test]
+fn an_outcome_is_unknown() {
+    let mut script = String::from(
+        "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        pub a one ack key=k => publish 1 a one
+        pump
+",
+    );
+    for _ in 0..29 {
+        script += "        time +1000\n        pump\n";
+    }
+    script += "
+        time +1000
+        pump => e0 published OutcomeUnknown
+        pub a two ack => publish 2 a two
+        pub a three ack => e0 published LogUnavailable
+        tail 1 own 1
+        pub a one ack key=k => publish 3 a one
+        tail 2 own 3 => e0 published LogUnavailable, 7:1 duplicate
+        history a => e0 history head 2 [1<0 one]
+        count-tail => records 2 dropped 1 lost 0 restarts 1 stalls 1 unknown 1 ahead 0
+";
+    crate::script::check(stalls(), &script);
+}
+
+/// A client that another node has served further waits until this node has come so far.
+#[test]
+fn a_position_ahead_of_the_tail() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        tail 1 a one
+        sub e0 s1 a since 7:3
+        sub e0 s2 b since 8:1
+        history a 7:2
+        filter e1 s3 # 0 7:3
+        filter e1 s4 b/# 0 7:3
+        turn
+            e0 consumed 3 of the log
+            e1 consumed 2
+        unfilter e1 b/#
+        tail 2 a two
+        pump => e0 history head 2 []
+        tail 3 a three
+        pump
+            e0 granted s1 i0 g1 live through 3
+            e1 filter s3 p0 through 7:3 resumed after 3
+        lineage 8
+        tail 4 b four
+            e1 announce i0 b
+            e1 message i0 4<0 four
+        pump => e0 granted s2 i1 g2 replaying through 1 epoch 8
+        turn => e1 consumed 1
+        count-tail => records 4 dropped 0 lost 0 restarts 1 stalls 0 unknown 0 ahead 5
+    " }
+}
+
+/// A position that never comes is beyond the head after five seconds.
+#[test]
+fn a_position_that_never_comes() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        tail 1 a one
+        sub e0 s1 a since 7:3
+        deadline => +50
+        time +4999
+        pump
+        time +1
+        pump => e0 granted s1 i0 g1 replaying through 0 gap 0..0 BeyondHead
+    " }
+}

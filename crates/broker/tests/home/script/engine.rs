@@ -1,0 +1,160 @@
+//! A test's engine: what the home has asked it to append, and the letters of its tail.
+
+use super::{World, publication, slice};
+use broker::engine::*;
+use broker::mail::*;
+use stdx::chunk::Slice;
+
+/// Publications that the home has proposed, and the state of the tail.
+#[derive(Default)]
+pub struct TestEngine {
+    published: Vec<EnginePublish>,
+    lineage: u32,
+    /// The engine's clock, in milliseconds.
+    time_ms: u64,
+    credit: u64,
+    cost: u64,
+}
+
+impl TestEngine {
+    pub fn new(time_ms: u64) -> TestEngine {
+        TestEngine { time_ms, ..TestEngine::default() }
+    }
+}
+
+const PARTITION: PartitionId = PartitionId(0);
+
+impl World {
+    /// Commands of the engine. None if it is none of them.
+    pub fn run_engine(&mut self, words: &[&str]) -> Option<Option<String>> {
+        match *words {
+            ["restart-at", after, "primed", primed, "head", head, "lineages", ref each @ ..] => {
+                self.begin_anew([after, primed, head].map(|word| word.parse().unwrap()), each);
+            }
+            ["lineage", lineage] => self.engine.lineage = lineage.parse().unwrap(),
+            ["engine-time", step] => self.engine.time_ms += step.parse::<u64>().unwrap(),
+            // Records of this home, or of others: `tail 3 own 1 | a one by=p:1@9`.
+            ["tail", offset, ..] => {
+                let offset: u64 = offset.parse().unwrap();
+                let each = words[2..].split(|word| *word == "|");
+                let records: Vec<TailRecord> = (offset..)
+                    .zip(each)
+                    .map(|(offset, words)| self.record(offset, words))
+                    .collect();
+                let through = records.last().unwrap().offset;
+                self.hear_tail(records, through);
+            }
+            ["hole", through] => self.hear_tail(Vec::new(), through.parse().unwrap()),
+            ["engine-refuses", ref counters @ ..] => {
+                let counters = counters.iter().map(|counter| counter.parse().unwrap()).collect();
+                let code = Code::LogUnavailable;
+                let partition = PARTITION;
+                self.hear_engine(EngineLetter::Refused { partition, counters, code });
+            }
+            ["leader", is] => {
+                let is_available = is == "yes";
+                self.hear_engine(EngineLetter::Available { partition: PARTITION, is_available });
+            }
+            ["tails"] => return Some(Some(self.tail_text())),
+            ["count-tail"] => return Some(Some(self.counted_text())),
+            _ => return None,
+        }
+        Some(None)
+    }
+
+    fn begin_anew(&mut self, [after, primed_through, head]: [u64; 3], lineages: &[&str]) {
+        let start = |word: &&str| {
+            let (lineage, start) = word.split_once('@').unwrap();
+            LineageStart { lineage: lineage.parse().unwrap(), start: start.parse().unwrap() }
+        };
+        let lineages: Vec<LineageStart> = lineages.iter().map(start).collect();
+        self.engine.lineage = lineages.last().unwrap().lineage;
+        let partition = PARTITION;
+        let restart = Restart { partition, topic_id: 0, lineages, after, primed_through, head };
+        self.hear_engine(EngineLetter::Restart(restart));
+    }
+
+    fn tail_text(&self) -> String {
+        let tail = self.home.tails().next().unwrap();
+        let flag = |is: bool, name: &str| if is { format!(" {name}") } else { String::new() };
+        format!(
+            "through {} lineage {} pending {}{}{}",
+            tail.through,
+            tail.lineage,
+            tail.pending,
+            flag(tail.is_caught_up, "caught-up"),
+            flag(tail.is_available, "available")
+        )
+    }
+
+    fn counted_text(&self) -> String {
+        let s = self.home.statistics();
+        assert_eq!(self.engine.credit, self.engine.cost, "credit comes back");
+        format!(
+            "records {} dropped {} lost {} restarts {} stalls {} unknown {} ahead {}",
+            s.tail_records,
+            s.tail_dropped,
+            s.tail_lost,
+            s.tail_restarts,
+            s.tail_stalls,
+            s.outcomes_unknown,
+            s.positions_ahead
+        )
+    }
+
+    fn record(&self, offset: u64, words: &[&str]) -> TailRecord {
+        let TestEngine { lineage, time_ms, .. } = self.engine;
+        let (name, publication) = match *words {
+            ["own", counter] => {
+                let counter: u64 = counter.parse().unwrap();
+                let is_it = |publish: &&EnginePublish| publish.name.counter == counter;
+                let own = self.engine.published.iter().find(is_it).unwrap();
+                (Some(own.name), own.publication.clone())
+            }
+            ["of", run, topic, payload, ref how @ ..] => {
+                let (run, counter) = run.split_once(':').unwrap();
+                let name = RunName { run: run.parse().unwrap(), counter: counter.parse().unwrap() };
+                (Some(name), publication(slice(topic), slice(payload), how))
+            }
+            [topic, payload, ref how @ ..] => {
+                (None, publication(slice(topic), super::payload_of(payload), how))
+            }
+            _ => panic!("no record: {words:?}"),
+        };
+        TailRecord { offset, lineage, time_ms, name, publication }
+    }
+
+    fn hear_tail(&mut self, records: Vec<TailRecord>, through: u64) {
+        let tail = Tail { partition: PARTITION, records, through };
+        self.engine.cost += u64::from(tail.cost());
+        self.hear_engine(EngineLetter::Tail(tail));
+    }
+
+    fn hear_engine(&mut self, letter: EngineLetter) {
+        self.home.engine(self.now, letter, &mut self.memory, &mut self.out);
+    }
+
+    /// Requests of the home to the engine.
+    pub fn engine_requests(&mut self) -> Vec<String> {
+        let mut texts = Vec::new();
+        for request in std::mem::take(&mut self.out.engine) {
+            match request {
+                EngineRequest::Credit { bytes } => self.engine.credit += u64::from(bytes),
+                EngineRequest::Publish(publish) => {
+                    texts.push(text_of(&publish));
+                    self.engine.published.push(publish);
+                }
+            }
+        }
+        texts
+    }
+}
+
+fn text_of(publish: &EnginePublish) -> String {
+    let text = |slice: &Slice| String::from_utf8_lossy(slice).into_owned();
+    let Publication { topic, payload, producer, .. } = &publish.publication;
+    let by = producer.as_ref().map_or(String::new(), |stamp| {
+        format!(" by {}:{}@{}", text(&stamp.id), stamp.sequence, stamp.connection)
+    });
+    format!("publish {} {} {}{by}", publish.name.counter, text(topic), text(payload))
+}
