@@ -5,8 +5,8 @@ mod native_json;
 use native_json::{field, files};
 use proptest::prelude::*;
 use wire::native::{
-    Attributes, ClientFrame, Message, NamedHead, NamedMessage, Position, Retained, ServerFrame,
-    Tag, encode_named_message_head, message_head,
+    Attributes, ClientFrame, ErrorCode, Message, NamedHead, NamedMessage, Position, Retained,
+    ServerFrame, Tag, encode_named_message_head, message_head,
 };
 
 fn survives(bytes: &[u8]) {
@@ -44,6 +44,21 @@ fn a_changed_byte_never_panics() {
     }
 }
 
+#[test]
+fn a_lineage_is_one_byte_and_comes_once() {
+    let caught_up = |options: &[u8]| {
+        let bytes = [&[0x86, 0x80, 1, 43], options].concat();
+        ServerFrame::decode(&bytes).map(|_| ())
+    };
+    assert_eq!(caught_up(&[1, 18, 1, 7]), Ok(()));
+    for malformed in [&[1, 18, 0][..], &[1, 18, 2, 7, 7]] {
+        let code = caught_up(malformed).expect_err("malformed").code();
+        assert_eq!(code, ErrorCode::MalformedFrame, "{malformed:?}");
+    }
+    assert!(caught_up(&[2, 18, 1, 7, 18, 1, 7]).is_err());
+    assert!(caught_up(&[2, 18, 1, 7, 19, 0]).is_err());
+}
+
 proptest! {
     #[test]
     fn random_bytes_never_panic(kind in prop_oneof![0u8..0x10, 0x80u8..0x90], bytes: Vec<u8>) {
@@ -57,6 +72,7 @@ proptest! {
         epoch: u64,
         partition: u32,
         subscription: Option<u32>,
+        lineage: Option<u8>,
         is_retained: bool,
         content_type in proptest::option::of("[a-z/]{0,20}"),
         tags in proptest::collection::vec(("\\PC{0,9}", "\\PC{0,200}"), 0..4),
@@ -71,22 +87,27 @@ proptest! {
         }
         prop_assert_eq!(Attributes::decode_block(&block), Ok(attributes));
 
-        let plain = ServerFrame::Message(Message { alias, offset, prev, retained, attributes, payload: &payload });
+        let plain = ServerFrame::Message(Message {
+            alias, offset, prev, retained, lineage, attributes, payload: &payload,
+        });
         let mut expected = Vec::new();
         plain.encode(&mut expected);
-        let head = message_head(alias, offset, prev, retained, !block.is_empty());
-        prop_assert_eq!(&[&head[..], &block, &payload].concat(), &expected);
+        let mut options = Vec::new();
+        attributes.encode_message_block(lineage, &mut options);
+        let head = message_head(alias, offset, prev, retained, !options.is_empty());
+        prop_assert_eq!(&[&head[..], &options, &payload].concat(), &expected);
         prop_assert_eq!(ServerFrame::decode(&expected), Ok(plain));
 
         let topic = "größe/€";
         let position = Position { epoch, offset };
         let named = ServerFrame::NamedMessage(NamedMessage {
-            topic, partition, position, prev, retained, subscription, attributes, payload: &payload,
+            topic, partition, position, prev, retained, subscription, lineage, attributes,
+            payload: &payload,
         });
         let mut expected = Vec::new();
         named.encode(&mut expected);
         let mut bytes = Vec::new();
-        let head = NamedHead { topic, partition, position, prev, retained, subscription };
+        let head = NamedHead { topic, partition, position, prev, retained, subscription, lineage };
         encode_named_message_head(&head, &block, &mut bytes);
         bytes.extend_from_slice(&payload);
         prop_assert_eq!(&bytes, &expected);

@@ -1,7 +1,7 @@
 //! Attributes of a message: the content type and the tags. One encoding in PUBLISH, messages,
 //! history and the log.
 
-use super::options::{Options, set_once, write_option};
+use super::options::{Options, set_once, write_lineage, write_option};
 use super::reader::{Reader, text, write_bytes};
 use super::{FrameError, flag, option_key, varint};
 
@@ -35,6 +35,16 @@ impl<'a> Attributes<'a> {
     pub fn encode_block(&self, out: &mut Vec<u8>) {
         varint::encode(self.options_count() as u64, out);
         self.write_options(out);
+    }
+
+    /// Appends the options block of a MESSAGE; nothing for one without options.
+    pub fn encode_message_block(&self, lineage: Option<u8>, out: &mut Vec<u8>) {
+        let count = self.options_count() + usize::from(lineage.is_some());
+        if count > 0 {
+            varint::encode(count as u64, out);
+            write_lineage(lineage, out);
+            self.write_options(out);
+        }
     }
 
     /// The number of options.

@@ -830,14 +830,17 @@ pub enum UnsubscribeCode {
     Forbidden = 2000,
     /// The subscription did not keep up; subscribe again from the last position.
     SlowConsumer = 2500,
+    /// The log has lost messages or was made again; subscribe again from the last position.
+    LogRestarted = 2503,
 }
 
 impl UnsubscribeCode {
     /// All codes, by number.
-    pub const ALL: [Self; 3] = [
+    pub const ALL: [Self; 4] = [
         Self::Requested,
         Self::Forbidden,
         Self::SlowConsumer,
+        Self::LogRestarted,
     ];
 
     /// The number on the wire.
@@ -853,6 +856,7 @@ impl UnsubscribeCode {
             0 => Self::Requested,
             2000 => Self::Forbidden,
             2500 => Self::SlowConsumer,
+            2503 => Self::LogRestarted,
             _ => return None,
         })
     }
@@ -864,6 +868,7 @@ impl UnsubscribeCode {
             Self::Requested => "requested",
             Self::Forbidden => "forbidden",
             Self::SlowConsumer => "slow_consumer",
+            Self::LogRestarted => "log_restarted",
         }
     }
 
@@ -874,6 +879,7 @@ impl UnsubscribeCode {
             Self::Requested => "the client requested it",
             Self::Forbidden => "the permission has ended",
             Self::SlowConsumer => "the subscription did not keep up; subscribe again from the last position",
+            Self::LogRestarted => "the log has lost messages or was made again; subscribe again from the last position",
         }
     }
 }
@@ -885,7 +891,8 @@ impl UnsubscribeCode {
         match self {
             Self::Requested
             | Self::Forbidden => false,
-            Self::SlowConsumer => true,
+            Self::SlowConsumer
+            | Self::LogRestarted => true,
         }
     }
 }

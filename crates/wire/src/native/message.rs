@@ -2,9 +2,10 @@
 //! without building a frame.
 //!
 //! The caller appends the rest of a MESSAGE, in this order: the options block if announced (the
-//! bytes of [`super::Attributes::encode_block`]), then the payload up to the frame's end. The head
+//! bytes of [`super::Attributes::encode_message_block`]), then the payload up to the frame's end. The head
 //! of a NAMED_MESSAGE includes its options block.
 
+use super::options::write_lineage;
 use super::reader::write_bytes;
 use super::{Position, flag, frame_type, option_key, varint};
 
@@ -72,6 +73,8 @@ pub struct NamedHead<'a> {
     pub retained: Retained,
     /// The subscription of a replay; none for a live message.
     pub subscription: Option<u32>,
+    /// The low byte of the epoch, of a log whose epoch may advance without loss.
+    pub lineage: Option<u8>,
 }
 
 /// Appends a NAMED_MESSAGE without its payload, which the caller appends up to the frame's end.
@@ -79,23 +82,27 @@ pub struct NamedHead<'a> {
 /// attributes.
 pub fn encode_named_message_head(head: &NamedHead<'_>, block: &[u8], out: &mut Vec<u8>) {
     out.push(frame_type::NAMED_MESSAGE);
-    let has_options = head.subscription.is_some() || !block.is_empty();
+    let is_plain = head.subscription.is_none() && head.lineage.is_none();
+    let has_options = !is_plain || !block.is_empty();
     out.push(flags(head.retained, has_options));
     write_bytes(head.topic.as_bytes(), out);
     varint::encode(u64::from(head.partition), out);
     varint::encode(head.position.epoch, out);
     varint::encode(head.position.offset, out);
     varint::encode(prev_delta(head.position.offset, head.prev), out);
-    let Some(subscription) = head.subscription else {
+    if is_plain {
         return out.extend_from_slice(block);
-    };
-    // A block begins with its count; the subscription's option goes between the count and the other
-    // options.
+    }
+    // A block begins with its count; the options of the head go between the count and the others.
     let (count, options) = varint::decode(block).unwrap_or_default();
-    varint::encode(count + 1, out);
-    varint::encode(option_key::SUBSCRIPTION, out);
-    varint::encode(varint::length(u64::from(subscription)) as u64, out);
-    varint::encode(u64::from(subscription), out);
+    let of_head = u64::from(head.subscription.is_some()) + u64::from(head.lineage.is_some());
+    varint::encode(count + of_head, out);
+    if let Some(subscription) = head.subscription {
+        varint::encode(option_key::SUBSCRIPTION, out);
+        varint::encode(varint::length(u64::from(subscription)) as u64, out);
+        varint::encode(u64::from(subscription), out);
+    }
+    write_lineage(head.lineage, out);
     out.extend_from_slice(options);
 }
 

@@ -172,6 +172,9 @@ pub mod option_key {
     pub const EXPECTED_EPOCH: u64 = 15;
     /// HELLO: cursors newer than the ticket's.
     pub const CURSORS: u64 = 17;
+    /// MESSAGE, NAMED_MESSAGE, CAUGHT_UP, SKIPPED: the low byte of the epoch, which may advance
+    /// without loss.
+    pub const LINEAGE: u64 = 18;
 }
 
 /// Bits of the flags byte, by frame. Bits that a frame does not define must be zero.

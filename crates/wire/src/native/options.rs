@@ -4,7 +4,7 @@
 //! frame, item or record.
 
 use super::reader::{Reader, write_bytes};
-use super::{FrameError, flag, varint};
+use super::{FrameError, flag, option_key, varint};
 
 /// The options of one frame, item or record, already checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -64,6 +64,26 @@ pub(super) fn set_once<T>(slot: &mut Option<T>, key: u64, value: T) -> Result<()
     match slot.replace(value) {
         None => Ok(()),
         Some(_) => Err(FrameError::RepeatedOption(key)),
+    }
+}
+
+/// The lineage among the options of a server frame.
+pub(super) fn lineage(options: Options<'_>) -> Result<Option<u8>, FrameError> {
+    let mut lineage = None;
+    for (key, value) in options.iter() {
+        if key == option_key::LINEAGE {
+            let mut value = Reader::new(value);
+            set_once(&mut lineage, key, value.byte()?)?;
+            value.end()?;
+        }
+    }
+    Ok(lineage)
+}
+
+/// Appends the option of a lineage, without a count.
+pub(super) fn write_lineage(lineage: Option<u8>, out: &mut Vec<u8>) {
+    if let Some(lineage) = lineage {
+        write_option(option_key::LINEAGE, &[lineage], out);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::attributes::Attributes;
 use super::client_frame::{bit, read_no_options, read_token, skip_option, write_token};
 use super::message::{self, NamedHead, Retained};
-use super::options::{Options, set_once, write_option};
+use super::options::{Options, lineage, set_once, write_lineage, write_option};
 use super::reader::{Reader, text, write_bytes, write_position};
 use super::server_frame::*;
 use super::{
@@ -66,7 +66,7 @@ impl<'a> ServerFrame<'a> {
                 varint::encode(u64::from(frame.code), out);
             }
             Self::Message(frame) => {
-                let has_options = !frame.attributes.is_empty();
+                let has_options = frame.lineage.is_some() || !frame.attributes.is_empty();
                 let head = message::message_head(
                     frame.alias,
                     frame.offset,
@@ -75,12 +75,15 @@ impl<'a> ServerFrame<'a> {
                     has_options,
                 );
                 out.extend_from_slice(&head);
-                write_body(&frame.attributes, frame.payload, out);
+                frame.attributes.encode_message_block(frame.lineage, out);
+                out.extend_from_slice(frame.payload);
             }
             Self::NamedMessage(frame) => write_named_message(frame, out),
             Self::CaughtUp(frame) => {
-                write_of_partition(frame_type::CAUGHT_UP, frame.subscription, frame.partition, out);
+                let at = (frame.subscription, frame.partition);
+                write_of_partition(frame_type::CAUGHT_UP, at, frame.lineage, out);
                 varint::encode(frame.through, out);
+                write_only_lineage(frame.lineage, out);
             }
             Self::Gap(gap) => write_gap(gap, out),
             Self::Skipped(skipped) => write_skipped(skipped, out),
@@ -256,9 +259,15 @@ fn read_of_partition(reader: &mut Reader<'_>) -> Result<(u8, u32, Option<u32>), 
     Ok((flags, subscription, partition))
 }
 
-fn write_of_partition(kind: u8, subscription: u32, partition: Option<u32>, out: &mut Vec<u8>) {
+fn write_of_partition(
+    kind: u8,
+    (subscription, partition): (u32, Option<u32>),
+    lineage: Option<u8>,
+    out: &mut Vec<u8>,
+) {
     out.push(kind);
-    out.push(bit(partition.is_some(), flag::HAS_PARTITION));
+    let has_options = bit(lineage.is_some(), flag::OPTIONS);
+    out.push(bit(partition.is_some(), flag::HAS_PARTITION) | has_options);
     varint::encode(u64::from(subscription), out);
     if let Some(partition) = partition {
         varint::encode(u64::from(partition), out);
@@ -268,8 +277,25 @@ fn write_of_partition(kind: u8, subscription: u32, partition: Option<u32>, out: 
 fn read_caught_up(reader: &mut Reader<'_>) -> Result<CaughtUp, FrameError> {
     let (flags, subscription, partition) = read_of_partition(reader)?;
     let through = reader.varint()?;
-    read_no_options(reader, flags, Reference::Connection)?;
-    Ok(CaughtUp { subscription, partition, through })
+    let lineage = read_lineage(reader, flags)?;
+    Ok(CaughtUp { subscription, partition, through, lineage })
+}
+
+/// Reads the options of a frame that may have a lineage and nothing else.
+fn read_lineage(reader: &mut Reader<'_>, flags: u8) -> Result<Option<u8>, FrameError> {
+    let options = Options::read(reader, flags)?;
+    for (key, _) in options.iter() {
+        skip_option(key, Reference::Connection)?;
+    }
+    lineage(options)
+}
+
+/// Appends the options block of a frame that has a lineage or nothing.
+fn write_only_lineage(lineage: Option<u8>, out: &mut Vec<u8>) {
+    if lineage.is_some() {
+        out.push(1);
+        write_lineage(lineage, out);
+    }
 }
 
 fn read_ticket<'a>(reader: &mut Reader<'a>) -> Result<TicketIssued<'a>, FrameError> {
@@ -285,13 +311,14 @@ fn read_message<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, FrameError> 
     let flags = reader.flags(flag::RETAINED)?;
     let alias = reader.varint_u32()?;
     let (offset, prev) = reader.offset_and_prev()?;
-    let attributes = read_attributes(reader, flags)?;
+    let options = Options::read(reader, flags)?;
     Ok(Message {
         alias,
         offset,
         prev,
         retained: read_retained(flags),
-        attributes,
+        lineage: lineage(options)?,
+        attributes: supported(options)?,
         payload: reader.payload(),
     })
 }
@@ -319,6 +346,7 @@ fn read_named_message<'a>(reader: &mut Reader<'a>) -> Result<NamedMessage<'a>, F
         prev,
         retained: read_retained(flags),
         subscription,
+        lineage: lineage(options)?,
         attributes,
         payload: reader.payload(),
     })
@@ -336,6 +364,7 @@ fn write_named_message(frame: &NamedMessage<'_>, out: &mut Vec<u8>) {
         prev: frame.prev,
         retained: frame.retained,
         subscription: frame.subscription,
+        lineage: frame.lineage,
     };
     message::encode_named_message_head(&head, &block, out);
     out.extend_from_slice(frame.payload);
@@ -362,13 +391,6 @@ fn read_retained(flags: u8) -> Retained {
     }
 }
 
-fn write_body(attributes: &Attributes<'_>, payload: &[u8], out: &mut Vec<u8>) {
-    if !attributes.is_empty() {
-        attributes.encode_block(out);
-    }
-    out.extend_from_slice(payload);
-}
-
 fn read_gap(reader: &mut Reader<'_>) -> Result<Gap, FrameError> {
     let (flags, subscription, partition) = read_of_partition(reader)?;
     let epoch = reader.varint()?;
@@ -380,7 +402,7 @@ fn read_gap(reader: &mut Reader<'_>) -> Result<Gap, FrameError> {
 }
 
 fn write_gap(gap: &Gap, out: &mut Vec<u8>) {
-    write_of_partition(frame_type::GAP, gap.subscription, gap.partition, out);
+    write_of_partition(frame_type::GAP, (gap.subscription, gap.partition), None, out);
     varint::encode(gap.epoch, out);
     varint::encode(gap.from, out);
     varint::encode(gap.to, out);
@@ -396,19 +418,21 @@ fn read_skipped(reader: &mut Reader<'_>) -> Result<Skipped, FrameError> {
     let from = reader.varint()?;
     let through = reader.varint()?;
     let reason = SkipReason::from_number(reader.byte()?);
-    read_no_options(reader, flags, Reference::Connection)?;
-    Ok(Skipped { subscription, partition, from, through, reason })
+    let lineage = read_lineage(reader, flags)?;
+    Ok(Skipped { subscription, partition, from, through, reason, lineage })
 }
 
 fn write_skipped(skipped: &Skipped, out: &mut Vec<u8>) {
     let partition = skipped.partition.map(|partition| partition.partition);
-    write_of_partition(frame_type::SKIPPED, skipped.subscription, partition, out);
+    let at = (skipped.subscription, partition);
+    write_of_partition(frame_type::SKIPPED, at, skipped.lineage, out);
     if let Some(partition) = skipped.partition {
         varint::encode(partition.epoch, out);
     }
     varint::encode(skipped.from, out);
     varint::encode(skipped.through, out);
     out.push(skipped.reason.number());
+    write_only_lineage(skipped.lineage, out);
 }
 
 fn read_published(reader: &mut Reader<'_>) -> Result<Published, FrameError> {

@@ -115,6 +115,8 @@ pub struct Message<'a> {
     pub prev: u64,
     /// Whether it was published with RETAIN.
     pub retained: Retained,
+    /// The low byte of the epoch, of a log whose epoch may advance without loss.
+    pub lineage: Option<u8>,
     /// Content type and tags.
     pub attributes: Attributes<'a>,
     /// The message.
@@ -137,6 +139,8 @@ pub struct NamedMessage<'a> {
     /// The subscription of a replay. None: for all matching ones that are not replaying the
     /// partition.
     pub subscription: Option<u32>,
+    /// As in MESSAGE.
+    pub lineage: Option<u8>,
     /// Content type and tags.
     pub attributes: Attributes<'a>,
     /// The message.
@@ -152,6 +156,8 @@ pub struct CaughtUp {
     pub partition: Option<u32>,
     /// Everything up to and including this offset is settled.
     pub through: u64,
+    /// As in MESSAGE.
+    pub lineage: Option<u8>,
 }
 
 /// GAP.
@@ -201,6 +207,8 @@ pub struct Skipped {
     pub through: u64,
     /// The reason.
     pub reason: SkipReason,
+    /// As in MESSAGE. None where `partition` has the epoch.
+    pub lineage: Option<u8>,
 }
 
 /// A partition, and the epoch of its log.

@@ -358,23 +358,29 @@ pub fn server_json(frame: &ServerFrame<'_>) -> Value {
         }),
         ServerFrame::Message(message) => message_json(message),
         ServerFrame::NamedMessage(message) => named_message_json(message),
-        ServerFrame::CaughtUp(frame) => json!({
-            "type": "caught_up", "subscription": frame.subscription,
-            "partition": frame.partition, "through": frame.through.to_string(),
-        }),
+        ServerFrame::CaughtUp(frame) => with_lineage(
+            frame.lineage,
+            json!({
+                "type": "caught_up", "subscription": frame.subscription,
+                "partition": frame.partition, "through": frame.through.to_string(),
+            }),
+        ),
         ServerFrame::Gap(gap) => json!({
             "type": "gap", "subscription": gap.subscription, "partition": gap.partition, "epoch": gap.epoch.to_string(),
             "from": gap.from.to_string(), "to": gap.to.to_string(),
             "reason": reason_json(&GAP_REASONS, gap.reason.number()),
         }),
-        ServerFrame::Skipped(skipped) => json!({
-            "type": "skipped", "subscription": skipped.subscription,
-            "partition": skipped.partition.map(|of| json!({
-                "partition": of.partition, "epoch": of.epoch.to_string(),
-            })),
-            "from": skipped.from.to_string(), "through": skipped.through.to_string(),
-            "reason": reason_json(&SKIP_REASONS, skipped.reason.number()),
-        }),
+        ServerFrame::Skipped(skipped) => with_lineage(
+            skipped.lineage,
+            json!({
+                "type": "skipped", "subscription": skipped.subscription,
+                "partition": skipped.partition.map(|of| json!({
+                    "partition": of.partition, "epoch": of.epoch.to_string(),
+                })),
+                "from": skipped.from.to_string(), "through": skipped.through.to_string(),
+                "reason": reason_json(&SKIP_REASONS, skipped.reason.number()),
+            }),
+        ),
         ServerFrame::Published(published) => json!({
             "type": "published", "request": published.request,
             "epoch": published.position.epoch.to_string(),
@@ -412,24 +418,42 @@ pub fn server_json(frame: &ServerFrame<'_>) -> Value {
 
 fn message_json(message: &Message<'_>) -> Value {
     with_body(
-        json!({
-            "type": "message", "alias": message.alias, "offset": message.offset.to_string(),
-            "prev": message.prev.to_string(), "retained": message.retained == Retained::Yes,
-        }),
+        with_lineage(
+            message.lineage,
+            json!({
+                "type": "message", "alias": message.alias, "offset": message.offset.to_string(),
+                "prev": message.prev.to_string(), "retained": message.retained == Retained::Yes,
+            }),
+        ),
         &message.attributes,
         message.payload,
     )
 }
 
+/// The member of a lineage is absent where the frame has none.
+fn with_lineage(lineage: Option<u8>, mut frame: Value) -> Value {
+    if let Some(lineage) = lineage {
+        frame["lineage"] = json!(lineage);
+    }
+    frame
+}
+
+fn lineage(value: &Value) -> Option<u8> {
+    Some(u8::try_from(value.get("lineage")?.as_u64()?).expect("a lineage is a byte"))
+}
+
 fn named_message_json(message: &NamedMessage<'_>) -> Value {
     with_body(
-        json!({
-            "type": "named_message", "topic": message.topic, "partition": message.partition,
-            "subscription": message.subscription,
-            "epoch": message.position.epoch.to_string(),
-            "offset": message.position.offset.to_string(),
-            "prev": message.prev.to_string(), "retained": message.retained == Retained::Yes,
-        }),
+        with_lineage(
+            message.lineage,
+            json!({
+                "type": "named_message", "topic": message.topic, "partition": message.partition,
+                "subscription": message.subscription,
+                "epoch": message.position.epoch.to_string(),
+                "offset": message.position.offset.to_string(),
+                "prev": message.prev.to_string(), "retained": message.retained == Retained::Yes,
+            }),
+        ),
         &message.attributes,
         message.payload,
     )
@@ -499,6 +523,7 @@ pub fn server_frame(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
             subscription: small(value, "subscription"),
             partition: present(value, "partition").map(|_| small(value, "partition")),
             through: big(value, "through"),
+            lineage: lineage(value),
         })),
         "gap" => use_frame(ServerFrame::Gap(Gap {
             subscription: small(value, "subscription"),
@@ -517,6 +542,7 @@ pub fn server_frame(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
             from: big(value, "from"),
             through: big(value, "through"),
             reason: SkipReason::from_number(reason(&SKIP_REASONS, value)),
+            lineage: lineage(value),
         })),
         "published" => use_frame(ServerFrame::Published(Published {
             request: small(value, "request"),
@@ -602,6 +628,7 @@ fn message(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
         offset: big(value, "offset"),
         prev: big(value, "prev"),
         retained: retained(value),
+        lineage: lineage(value),
         attributes: attributes(value, &tags),
         payload: &payload,
     }));
@@ -616,6 +643,7 @@ fn named_message(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
         prev: big(value, "prev"),
         retained: retained(value),
         subscription: present(value, "subscription").map(|_| small(value, "subscription")),
+        lineage: lineage(value),
         attributes: attributes(value, &tags),
         payload: &payload,
     }));

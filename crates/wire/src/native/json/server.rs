@@ -51,8 +51,12 @@ fn plain_frame(kind: &str, text: &str) -> Result<ServerFrame<'static>, JsonError
         }
         "caught_up" => {
             let of: CaughtUpMembers = serde_json::from_str(text)?;
-            let (partition, through) = (of.partition, of.through.0.offset);
-            ServerFrame::CaughtUp(CaughtUp { subscription: of.subscription, partition, through })
+            ServerFrame::CaughtUp(CaughtUp {
+                subscription: of.subscription,
+                partition: of.partition,
+                through: of.through.0.offset,
+                lineage: of.lineage,
+            })
         }
         "gap" => ServerFrame::Gap(serde_json::from_str::<GapMembers<'_>>(text)?.gap()?),
         "skipped" => {
@@ -188,6 +192,7 @@ struct MessageMembers<'a> {
     alias: u32,
     position: At,
     prev: Long,
+    lineage: Option<u8>,
     #[serde(default)]
     retained: bool,
     #[serde(borrow)]
@@ -210,6 +215,7 @@ fn message(text: &str, out: &mut Vec<u8>) -> Result<(), JsonError> {
         offset: of.position.0.offset,
         prev,
         retained: retained(of.retained),
+        lineage: of.lineage,
         attributes: body.attributes(&tags),
         payload: &body.payload,
     })
@@ -238,6 +244,7 @@ struct NamedMembers<'a> {
     position: At,
     prev: Long,
     subscription: Option<u32>,
+    lineage: Option<u8>,
     #[serde(default)]
     retained: bool,
     #[serde(borrow)]
@@ -262,6 +269,7 @@ fn named_message(text: &str, out: &mut Vec<u8>) -> Result<(), JsonError> {
         prev,
         retained: retained(of.retained),
         subscription: of.subscription,
+        lineage: of.lineage,
         attributes: body.attributes(&tags),
         payload: &body.payload,
     })
@@ -274,6 +282,7 @@ struct CaughtUpMembers {
     subscription: u32,
     partition: Option<u32>,
     through: At,
+    lineage: Option<u8>,
 }
 
 #[derive(Deserialize)]
@@ -328,6 +337,7 @@ struct SkippedMembers<'a> {
     partition: Option<u32>,
     from: At,
     through: At,
+    lineage: Option<u8>,
     #[serde(borrow)]
     reason: Text<'a>,
 }
@@ -342,6 +352,7 @@ impl SkippedMembers<'_> {
             from: self.from.0.offset,
             through: self.through.0.offset,
             reason: reason.ok_or_else(|| unknown_reason(&self.reason))?,
+            lineage: self.lineage,
         })
     }
 }

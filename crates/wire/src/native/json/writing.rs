@@ -342,6 +342,7 @@ impl ServerFrame<'_> {
                 object.number("subscription", of.subscription);
                 object.some_number("partition", of.partition);
                 object.position("through", epoch, of.through);
+                object.some_number("lineage", of.lineage.map(u32::from));
             }),
             Self::Gap(gap) => Object::frame(out, "gap", |object| write_gap(gap, object)),
             Self::Skipped(skipped) => {
@@ -430,6 +431,7 @@ fn write_message(message: &Message<'_>, epoch: u64, object: &mut Object<'_>) {
     object.number("alias", message.alias);
     object.position("position", epoch, message.offset);
     object.number("prev", message.prev);
+    object.some_number("lineage", message.lineage.map(u32::from));
     object.body(message.retained, &message.attributes, message.payload);
 }
 
@@ -439,6 +441,7 @@ fn write_named(message: &NamedMessage<'_>, object: &mut Object<'_>) {
     object.position("position", message.position.epoch, message.position.offset);
     object.number("prev", message.prev);
     object.some_number("subscription", message.subscription);
+    object.some_number("lineage", message.lineage.map(u32::from));
     object.body(message.retained, &message.attributes, message.payload);
 }
 
@@ -455,6 +458,7 @@ fn write_skipped(skipped: &Skipped, epoch: u64, object: &mut Object<'_>) {
     object.position("from", epoch, skipped.from);
     object.position("through", epoch, skipped.through);
     object.text("reason", &members::skip_reason_name(skipped.reason));
+    object.some_number("lineage", skipped.lineage.map(u32::from));
 }
 
 fn write_page(page: &HistoryPage<'_>, object: &mut Object<'_>) {
