@@ -138,6 +138,14 @@ impl Proof {
         hole
     }
 
+    /// The frame that was just processed names the low byte of a lineage: the log has lost nothing
+    /// up to the cursor since its epoch.
+    pub fn advance(&mut self, lineage: Option<u8>) {
+        if let (Some(cursor), Some(lineage)) = (&mut self.cursor, lineage) {
+            cursor.epoch = advanced(cursor.epoch, lineage);
+        }
+    }
+
     /// Whether the server did not continue after the cursor, and a gap or a message that explains
     /// it is still due.
     pub fn is_gap_due(&self) -> bool {
@@ -161,6 +169,13 @@ impl Proof {
         };
         self.cursor = Some(Position { epoch: to.epoch, offset });
     }
+}
+
+/// The first epoch from this one on whose low byte is `lineage`. The upper half identifies the log.
+pub(crate) fn advanced(epoch: u64, lineage: u8) -> u64 {
+    let further = lineage.wrapping_sub(epoch as u8);
+    let lower = (epoch as u32).wrapping_add(u32::from(further));
+    epoch >> 32 << 32 | u64::from(lower)
 }
 
 #[cfg(test)]
@@ -265,6 +280,29 @@ mod tests {
         proof.subscribed(at(2, 20), true);
         assert_eq!(proof.message(20, 22), Verdict::Next);
         assert_eq!(proof.cursor(), Some(at(2, 22)));
+    }
+
+    #[test]
+    fn a_lineage_advances_the_epoch() {
+        let log = 5 << 32;
+        for (epoch, lineage, expected) in [
+            (log | 7, 7, log | 7),
+            (log | 7, 8, log | 8),
+            (log | 7, 6, log | 0x106),
+            (log | 0x1ff, 0, log | 0x200),
+            (log | 0xffff_ffff, 0, log),
+        ] {
+            assert_eq!(advanced(epoch, lineage), expected, "{epoch:x} {lineage}");
+        }
+        let mut proof = Proof::default();
+        proof.advance(Some(7));
+        assert_eq!(proof.cursor(), None);
+        proof.subscribed(at(log | 7, 10), false);
+        proof.advance(None);
+        assert_eq!(proof.cursor(), Some(at(log | 7, 10)));
+        assert_eq!(proof.message(10, 12), Verdict::Next);
+        proof.advance(Some(9));
+        assert_eq!(proof.cursor(), Some(at(log | 9, 12)));
     }
 
     #[test]

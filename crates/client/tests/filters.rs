@@ -213,6 +213,7 @@ fn message(world: &mut World, partition: u32, offset: u64, to: Option<Subscripti
         prev: offset - 1,
         retained: Retained::No,
         subscription: to.map(|id| id.0),
+        lineage: None,
         attributes: Attributes::default(),
         payload: b"x",
     };
@@ -294,7 +295,8 @@ fn partitions_and_addresses_are_distinguished() {
     message(&mut world, 0, 12, None);
     message(&mut world, 1, 12, Some(first));
     message(&mut world, 1, 14, Some(first));
-    let caught_up = CaughtUp { subscription: first.0, partition: Some(1), through: 14 };
+    let caught_up =
+        CaughtUp { subscription: first.0, partition: Some(1), through: 14, lineage: None };
     world.conversation.send(&ServerFrame::CaughtUp(caught_up));
     message(&mut world, 1, 15, None);
     assert_eq!(
@@ -318,6 +320,7 @@ fn partitions_and_addresses_are_distinguished() {
         from: 15,
         through: 40,
         reason: SkipReason::Dropped,
+        lineage: None,
     };
     world.conversation.send(&ServerFrame::Skipped(skipped));
     let gap = Gap {

@@ -205,6 +205,7 @@ fn a_ticket_may_be_ahead_of_its_client() {
         subscription: id.0,
         partition: None,
         through,
+        lineage: None,
     }));
     world.publish("t");
     let newest = world.node.head;

@@ -53,7 +53,8 @@ impl Session {
             let Some(subscription) = self.subscriptions.get_mut(*id) else {
                 continue;
             };
-            match subscription.cursors.message(frame.partition, frame.position) {
+            let advances = frame.lineage.is_some();
+            match subscription.cursors.message(frame.partition, frame.position, advances) {
                 Arrival::New => {}
                 Arrival::NewEpoch { from } => {
                     let gap = ReportedGap {
@@ -92,7 +93,9 @@ impl Session {
         let Some(subscription) = self.subscriptions.get_mut(id) else {
             return;
         };
-        let Some(position) = subscription.cursors.caught_up(partition, frame.through) else {
+        let Some(position) =
+            subscription.cursors.caught_up(partition, frame.through, frame.lineage)
+        else {
             return; // the partition is unknown
         };
         let event = Event::CaughtUp {

@@ -227,13 +227,13 @@ impl Session {
                 subscription: id,
                 partition: None,
                 through: beginning.through.offset,
+                lineage: None,
             });
         }
     }
 
     fn message(&mut self, frame: &MessageFrame<'_>) {
-        let Some((id, verdict)) = self.subscriptions.judge(frame.alias, frame.prev, frame.offset)
-        else {
+        let Some((id, verdict)) = self.subscriptions.judge(frame) else {
             self.counters.unexpected += 1;
             return;
         };
@@ -258,6 +258,7 @@ impl Session {
                     prev: frame.prev,
                     retained: frame.retained,
                     subscription: None,
+                    lineage: None,
                     attributes: frame.attributes,
                     payload: frame.payload,
                 };
@@ -279,6 +280,7 @@ impl Session {
             return;
         };
         let hole = subscription.proof.caught_up(frame.through);
+        subscription.proof.advance(frame.lineage);
         let filter = subscription.filter.clone();
         let position = subscription.position();
         if let Some((from, to)) = hole {
@@ -337,6 +339,9 @@ impl Session {
         {
             let to = Position { offset: to, ..from };
             self.report_unannounced(frame.subscription, from, to);
+        }
+        if let Some(subscription) = self.subscriptions.get_mut(frame.subscription) {
+            subscription.proof.advance(frame.lineage);
         }
         self.filter_skipped(frame);
         if let Some(subscription) = self.subscriptions.get_mut(frame.subscription) {
@@ -404,6 +409,7 @@ impl Session {
                     prev: record.prev,
                     retained: record.retained,
                     subscription: None,
+                    lineage: None,
                     attributes: record.attributes,
                     payload: record.payload,
                 };

@@ -6,7 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use wire::native::{PartitionPosition, Policy, Position, Start, SubscribeItem, SubscribeRequest};
+use wire::native::{
+    Message as MessageFrame, PartitionPosition, Policy, Position, Start, SubscribeItem,
+    SubscribeRequest,
+};
 
 use super::event::{Message, SubscriptionId};
 use super::report::Report;
@@ -201,10 +204,14 @@ impl Subscriptions {
     }
 
     /// Classifies a message of a plain topic: its subscription, the verdict, and the epoch.
-    pub(super) fn judge(&mut self, alias: u32, prev: u64, offset: u64) -> Option<(u32, Verdict)> {
-        let id = *self.by_alias.get(&alias)?;
+    pub(super) fn judge(&mut self, frame: &MessageFrame<'_>) -> Option<(u32, Verdict)> {
+        let id = *self.by_alias.get(&frame.alias)?;
         let subscription = self.by_id.get_mut(&id)?;
-        Some((id, subscription.proof.message(prev, offset)))
+        let verdict = subscription.proof.message(frame.prev, frame.offset);
+        if matches!(verdict, Verdict::Next | Verdict::Hole { .. }) {
+            subscription.proof.advance(frame.lineage);
+        }
+        Some((id, verdict))
     }
 
     /// The time of the next repeated request after a refusal.

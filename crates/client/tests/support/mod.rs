@@ -354,7 +354,12 @@ impl Conversation {
                 }
             }
             let through = node.head;
-            self.send(&ServerFrame::CaughtUp(CaughtUp { subscription, partition: None, through }));
+            self.send(&ServerFrame::CaughtUp(CaughtUp {
+                subscription,
+                partition: None,
+                through,
+                lineage: None,
+            }));
         }
     }
 
@@ -497,6 +502,7 @@ impl Conversation {
             subscription,
             partition: Some(0),
             through: node.head,
+            lineage: None,
         }));
     }
 
@@ -508,6 +514,7 @@ impl Conversation {
             prev: record.prev,
             retained: Retained::No,
             subscription,
+            lineage: None,
             attributes: Attributes::default(),
             payload: &record.payload,
         }));
@@ -531,6 +538,7 @@ impl Conversation {
             offset: record.offset,
             prev: record.prev,
             retained: Retained::No,
+            lineage: None,
             attributes: Attributes::default(),
             payload: &record.payload,
         }));
