@@ -8,10 +8,10 @@ pub(crate) fn retained(view: &RecordView<'_>) -> Retained {
     if view.flags().has(Flags::RETAINED) { Retained::Yes } else { Retained::No }
 }
 
-/// Appends the record's content type and tags as one block of the native protocol; nothing when
-/// there are none.
-pub(crate) fn append_attributes(view: &RecordView<'_>, block: &mut Vec<u8>) {
-    if view.fields().next().is_none() {
+/// Appends the record's content type and tags, and a lineage, as one block of the native protocol;
+/// nothing when there are none.
+pub(crate) fn append_attributes(view: &RecordView<'_>, lineage: Option<u8>, block: &mut Vec<u8>) {
+    if view.fields().next().is_none() && lineage.is_none() {
         return;
     }
     let tags: Vec<Tag<'_>> = view
@@ -25,7 +25,5 @@ pub(crate) fn append_attributes(view: &RecordView<'_>, block: &mut Vec<u8>) {
         .collect();
     let content_type = view.content_type().and_then(|text| std::str::from_utf8(text).ok());
     let attributes = Attributes { content_type, tags: tags.as_slice().into() };
-    if !attributes.is_empty() {
-        attributes.encode_block(block);
-    }
+    attributes.encode_message_block(lineage, block);
 }

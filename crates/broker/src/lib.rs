@@ -13,6 +13,7 @@ pub mod disk;
 pub mod edge;
 pub mod engine;
 pub mod entitlement;
+mod epochs;
 pub mod filters;
 pub mod handing;
 pub mod home;

@@ -55,6 +55,9 @@ pub enum Start {
     Live,
     /// After a position: replay, then live.
     Since(Position),
+    /// After the position of these two of one client that is valid and further; if none is valid,
+    /// the first is asked for.
+    SinceEither(Position, Position),
     /// With the newest `n` messages that history serves, then live.
     Last(u32),
     /// With the retained message, or else the newest in history, then live.

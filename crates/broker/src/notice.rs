@@ -11,14 +11,15 @@ use crate::settings::LagPolicy;
 pub(crate) use wire::native::Welcome;
 use wire::native::{ErrorCode, Reference, SkipReason, UnsubscribeCode};
 
-/// A notice to one client. `client` is the number of a subscription on its connection.
+/// A notice to one client. `client` is the number of a subscription on its connection, `lineage`
+/// the low byte of an epoch that advances ([`crate::epochs`]).
 pub(crate) enum Notice<'a> {
     /// A subscription to a topic is granted; `alias` stands for the topic in messages.
     Subscribed { client: u32, alias: u32, grant: &'a Grant },
     /// The gap of the grant, if there is one, has been queued: the client may have the position.
     Started { client: u32, position: Position, is_replaying: bool },
     /// The retained message of a snapshot has been queued, which stands before the position.
-    RetainedSent { client: u32, position: Position, is_replaying: bool },
+    RetainedSent { client: u32, position: Position, lineage: Option<u8>, is_replaying: bool },
     /// A subscription to a filter is granted. `is_complete`: nothing before it is missing.
     SubscribedFilter { client: u32, beginnings: &'a [Beginning], is_complete: bool },
     /// All gaps of filters that were granted together have been queued; a partition that is live
@@ -31,11 +32,24 @@ pub(crate) enum Notice<'a> {
     /// Messages are missing: of a topic, or of a filter in one partition.
     Gap { client: u32, epoch: u64, partition: Option<PartitionId>, gap: Gap, found: Found },
     /// The lag policy of a subscription left messages out.
-    LeftOut { client: u32, epoch: u64, partition: Option<PartitionId>, left_out: LeftOut },
+    LeftOut {
+        client: u32,
+        epoch: u64,
+        lineage: Option<u8>,
+        partition: Option<PartitionId>,
+        left_out: LeftOut,
+    },
     /// The replay of a topic is over. The frames before this one settle it up to `from`.
-    CaughtUp { client: u32, from: u64, position: Position },
+    CaughtUp { client: u32, from: u64, position: Position, lineage: Option<u8> },
     /// The replay of a filter is over in one partition; `is_last`: now in all of them.
-    FilterCaughtUp { client: u32, epoch: u64, partition: PartitionId, through: u64, is_last: bool },
+    FilterCaughtUp {
+        client: u32,
+        epoch: u64,
+        lineage: Option<u8>,
+        partition: PartitionId,
+        through: u64,
+        is_last: bool,
+    },
     /// A subscription ends.
     Unsubscribed { client: u32, code: UnsubscribeCode },
     /// A publication was appended, or was not.

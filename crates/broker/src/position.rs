@@ -127,6 +127,16 @@ impl Lineages {
         }
     }
 
+    /// The one of two positions of a client that serves it best: the further one of those that are
+    /// valid, else `first`.
+    pub fn better_of(&self, first: Position, other: Position, head: u64) -> Position {
+        match (self.standing(first, head), self.standing(other, head)) {
+            (Standing::After(of_first), Standing::After(of_other)) if of_first >= of_other => first,
+            (_, Standing::After(_)) => other,
+            (_, Standing::UnknownEpoch | Standing::BeyondHead) => first,
+        }
+    }
+
     /// Whether the position is of the present life, or every life since has had the same records up
     /// to it.
     pub fn is_known(&self, Position { epoch, offset }: Position) -> bool {
@@ -280,6 +290,17 @@ mod tests {
         for (epoch, offset, expected) in cases {
             let standing = lineages.standing(Position { epoch, offset }, 70);
             assert_eq!(standing, expected, "{epoch:x}:{offset}");
+        }
+        let of = |lineage, offset| Position { epoch: epoch(lineage), offset };
+        for (first, other, is_first) in [
+            (of(9, 65), of(9, 64), true),
+            (of(9, 64), of(9, 65), false),
+            (of(5, 65), of(5, 50), false),
+            (of(5, 50), of(5, 65), true),
+            (of(5, 65), of(3, 65), true),
+        ] {
+            let better = lineages.better_of(first, other, 70);
+            assert_eq!(better, if is_first { first } else { other }, "{first} {other}");
         }
         let none = engine(topic, &[]);
         assert_eq!(none.standing(Position { epoch: epoch(1), offset: 0 }, 0), UnknownEpoch);

@@ -28,6 +28,7 @@ mod subscriptions;
 mod tickets;
 mod work;
 
+use crate::epochs::Epochs;
 use crate::ids::{ConnIndex, TopicIndex};
 pub use access::users::{CountedUser, UserChange};
 pub use counts::Counts;
@@ -93,6 +94,7 @@ pub struct Edge {
     pub(crate) links: links::Links,
     pub(crate) access: access::Access,
     pub(crate) sessions: sessions::Sessions,
+    pub(crate) epochs: Epochs,
     pub(crate) work: work::Work,
     journal: journal::Journal,
     pub(crate) statistics: EdgeStatistics,
@@ -119,6 +121,7 @@ impl Edge {
             links: links::Links::new(homes, settings.logs.len()),
             access: access::Access::new(),
             sessions: sessions::Sessions::default(),
+            epochs: Epochs::default(),
             work: work::Work::default(),
             journal: journal::Journal::new(&settings),
             statistics: EdgeStatistics::default(),
@@ -228,6 +231,8 @@ impl Edge {
             ToEdge::Released { index } => self.released(home, TopicIndex(index)),
             ToEdge::Page(page) => self.page(page),
             ToEdge::StreamGap { partition, from, .. } => self.stream_gap(home, partition, from),
+            ToEdge::Epoch { partition, epoch } => self.epochs.set(partition, epoch),
+            ToEdge::Restarted { partition, epoch } => self.partition_restarted(partition, epoch),
             ToEdge::History { reply, result } => self.history_answered(reply, result),
             ToEdge::Published { reply, result } => self.publish_answered(reply, result),
             ToEdge::Described(description) => self.described(home, &description),

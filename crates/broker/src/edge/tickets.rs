@@ -92,7 +92,7 @@ pub(crate) struct Asked {
     pub names: BTreeMap<(HomeId, TopicIndex), Box<str>>,
     /// [`Tickets::released_count`] when they were asked.
     pub released_count: u64,
-    pub positions: BTreeMap<PartitionId, u64>,
+    pub positions: BTreeMap<PartitionId, Position>,
 }
 
 /// Minimum bytes of a subscription in a ticket: number, flags, length and a byte of the filter,

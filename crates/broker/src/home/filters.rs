@@ -28,7 +28,7 @@ use crate::mail::{
     AddFilter, Code, EdgeId, FilterPage, FilterStart, Gap, GapReason, PartitionCursor, ReadMode,
     Resumed, Skip, ToEdge,
 };
-use crate::position::Standing;
+use crate::position::{Position, Standing};
 use crate::topic::Filter;
 use log::ForwardLimits;
 use std::collections::BTreeMap;
@@ -91,8 +91,13 @@ impl Home {
     ) -> FilterStart {
         self.settle_stream(from, local, turn);
         let partition = &self.partitions[local as usize];
-        let place = since.binary_search_by_key(&partition.id, |cursor| cursor.partition);
-        let resumed = place.ok().map(|place| resume(partition, since[place]));
+        let first = since.partition_point(|cursor| cursor.partition < partition.id);
+        let asked = since[first..].iter().take_while(|cursor| cursor.partition == partition.id);
+        let head = partition.log.head();
+        let best = asked
+            .map(|cursor| cursor.position)
+            .reduce(|first, other| partition.lineages.better_of(first, other, head));
+        let resumed = best.map(|position| resume(partition, position));
         let start = FilterStart {
             partition: partition.id,
             epoch: partition.lineages.present_epoch(),
@@ -313,10 +318,10 @@ fn skip_all(after: u64, settled: u64) -> Found {
 
 /// The start of a subscription with a position: a known position continues; with any other
 /// everything is a gap, up to the oldest record.
-fn resume(partition: &HomePartition, cursor: PartitionCursor) -> Resumed {
+fn resume(partition: &HomePartition, position: Position) -> Resumed {
     let head = partition.log.head();
     let lost = |reason| Some(Gap { from: 0, to: partition.floor() - 1, reason });
-    let (after, gap) = match partition.lineages.standing(cursor.position, head) {
+    let (after, gap) = match partition.lineages.standing(position, head) {
         Standing::After(after) => (after, gap_after(partition, after, GapReason::Evicted)),
         Standing::UnknownEpoch => (0, lost(GapReason::UnknownEpoch)),
         Standing::BeyondHead => (0, lost(GapReason::BeyondHead)),

@@ -105,7 +105,7 @@ impl Home {
                 return Step::Ask(Box::new(Asking { local, question, query }));
             }
         };
-        let is_resume = matches!(start, Start::Since(_));
+        let is_resume = matches!(start, Start::Since(_) | Start::SinceEither(..));
         let is_live = match beginning.after {
             None => true,
             Some(after) => self.last_of(topic) <= after && after <= place.settled,
@@ -140,19 +140,30 @@ impl Home {
     ) -> Result<Beginning, OnDisk> {
         match start {
             Start::Live => Ok(Beginning::default()),
-            Start::Since(position) => {
-                let Some(local) = self.local(partition) else {
-                    return self.begin_anew(place, GapReason::UnknownEpoch);
-                };
-                let HomePartition { lineages, log, .. } = &self.partitions[local as usize];
-                match lineages.standing(position, log.head()) {
-                    Standing::After(offset) => self.begin_after(place, offset),
-                    Standing::UnknownEpoch => self.begin_anew(place, GapReason::UnknownEpoch),
-                    Standing::BeyondHead => self.begin_anew(place, GapReason::BeyondHead),
-                }
-            }
+            Start::Since(position) => self.begin_since(place, partition, position, position),
+            Start::SinceEither(first, other) => self.begin_since(place, partition, first, other),
             Start::Last(count) => self.begin_with_newest(place, count),
             Start::Snapshot => self.begin_with_retained(place),
+        }
+    }
+
+    /// After the better one of two positions of a client.
+    fn begin_since(
+        &self,
+        place: Place,
+        partition: PartitionId,
+        first: Position,
+        other: Position,
+    ) -> Result<Beginning, OnDisk> {
+        let Some(local) = self.local(partition) else {
+            return self.begin_anew(place, GapReason::UnknownEpoch);
+        };
+        let HomePartition { lineages, log, .. } = &self.partitions[local as usize];
+        let position = lineages.better_of(first, other, log.head());
+        match lineages.standing(position, log.head()) {
+            Standing::After(offset) => self.begin_after(place, offset),
+            Standing::UnknownEpoch => self.begin_anew(place, GapReason::UnknownEpoch),
+            Standing::BeyondHead => self.begin_anew(place, GapReason::BeyondHead),
         }
     }
 

@@ -63,6 +63,24 @@ pub enum ToEdge {
         /// Inclusive: the stream continues after this offset.
         to: u64,
     },
+    /// An engine's partition has this epoch: all that the edge writes of it from here on carries
+    /// it. It comes before anything of the partition, and before the first record of a new lineage.
+    Epoch {
+        /// The partition.
+        partition: PartitionId,
+        /// Its present epoch.
+        epoch: u64,
+    },
+    /// An engine's partition has begun anew, because it lost records that the stream may have
+    /// brought, or because its topic was made again. Every subscription of the partition ends, and
+    /// its client subscribes again with its position, which the home judges. Nothing of the life
+    /// before comes behind this letter.
+    Restarted {
+        /// The partition.
+        partition: PartitionId,
+        /// Its present epoch.
+        epoch: u64,
+    },
     /// A page of history.
     History {
         /// The connection that asked.
@@ -248,6 +266,8 @@ impl ToEdge {
             | ToEdge::Released { .. }
             | ToEdge::Page(_)
             | ToEdge::StreamGap { .. }
+            | ToEdge::Epoch { .. }
+            | ToEdge::Restarted { .. }
             | ToEdge::Published { .. }
             | ToEdge::History { .. }
             | ToEdge::Described(_)

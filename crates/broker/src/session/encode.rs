@@ -8,6 +8,7 @@
 use super::State;
 use super::events::Stream;
 use super::{events, native};
+use crate::epochs::Epochs;
 use crate::mail::PartitionId;
 use crate::notice::{Beginning, Encoded, Notice, Settles};
 use crate::protocol::Protocol;
@@ -21,6 +22,7 @@ pub(crate) struct Session<'a> {
     /// An event stream of one topic, without an envelope.
     pub is_raw: bool,
     pub state: Option<&'a mut State>,
+    pub epochs: &'a Epochs,
 }
 
 /// The bytes before the body of a frame.
@@ -126,7 +128,8 @@ impl Session<'_> {
     ) {
         let facts = self.protocol.facts();
         if facts.shares_frames {
-            let epoch_of = |partition| settings.log_of(partition).epoch;
+            let epochs = self.epochs;
+            let epoch_of = |partition| (epochs.of(partition, settings), epochs.lineage(partition));
             native::encode::positions(facts.form, client, settled, &epoch_of, out);
         } else if facts.has_one_cursor {
             events::encode::positions(&mut self.stream(), settled, is_owed, out);
@@ -165,6 +168,6 @@ impl Session<'_> {
             Some(State::Events(events)) => Some(&mut **events),
             _ => None,
         };
-        Stream { is_raw: self.is_raw, events }
+        Stream { is_raw: self.is_raw, events, epochs: self.epochs }
     }
 }

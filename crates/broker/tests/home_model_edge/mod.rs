@@ -220,6 +220,7 @@ impl Edge {
                 }
             }
             ToEdge::Published { .. } | ToEdge::Consumed { .. } | ToEdge::Stalled { .. } => {}
+            ToEdge::Epoch { .. } | ToEdge::Restarted { .. } => panic!("there is no engine"),
             ToEdge::History { .. }
             | ToEdge::FilterPage(..)
             | ToEdge::Described(..)

@@ -229,11 +229,11 @@ impl Edge {
 
     /// The message as JSON, in the buffer `scratch`, which the caller gives back.
     fn json_of(&mut self, delivery: &Delivery<'_>) -> Vec<u8> {
-        let attributes = self.attributes_of(&delivery.view);
+        let attributes = self.attributes_of(&delivery.view, None);
         let mut text = std::mem::take(&mut self.work.scratch);
         text.clear();
         let alias = self.alias(delivery.home, delivery.topic);
-        let epoch = self.epoch_of_topic(delivery);
+        let epoch = (self.epoch_of_topic(delivery), self.lineage_of_topic(delivery));
         native::topic_message_json(alias, epoch, &delivery.view, &attributes, &mut text);
         self.work.attributes = attributes;
         text
@@ -256,7 +256,8 @@ impl Edge {
     /// The part of a frame before the payload. The caller gives the attributes' buffer back.
     fn native_head(&mut self, delivery: &Delivery<'_>) -> (MessageHead, Vec<u8>) {
         let view = &delivery.view;
-        let attributes = self.attributes_of(view);
+        let lineage = self.lineage_of_topic(delivery);
+        let attributes = self.attributes_of(view, lineage);
         let alias = self.alias(delivery.home, delivery.topic);
         (native::topic_message_head(alias, view, &attributes), attributes)
     }
@@ -293,12 +294,12 @@ impl Edge {
         }
     }
 
-    /// The record's content type and tags as they go over the wire; empty without any. The caller
-    /// gives the buffer back to `self.work.attributes`.
-    pub(crate) fn attributes_of(&mut self, view: &RecordView<'_>) -> Vec<u8> {
+    /// The record's content type and tags as they go over the wire, with the lineage of its
+    /// partition; empty without any. The caller gives the buffer back to `self.work.attributes`.
+    pub(crate) fn attributes_of(&mut self, view: &RecordView<'_>, lineage: Option<u8>) -> Vec<u8> {
         let mut block = std::mem::take(&mut self.work.attributes);
         block.clear();
-        append_attributes(view, &mut block);
+        append_attributes(view, lineage, &mut block);
         block
     }
 
@@ -317,8 +318,16 @@ impl Edge {
         place
     }
 
+    fn lineage_of_topic(&mut self, delivery: &Delivery<'_>) -> Option<u8> {
+        if self.epochs.are_fixed() {
+            return None;
+        }
+        let partition = self.subscriptions.partition_of_topic(delivery.home, delivery.topic);
+        self.epochs.lineage(partition)
+    }
+
     fn epoch_of_topic(&mut self, delivery: &Delivery<'_>) -> u64 {
         let partition = self.subscriptions.partition_of_topic(delivery.home, delivery.topic);
-        self.settings.log_of(partition).epoch
+        self.epochs.of(partition, &self.settings)
     }
 }

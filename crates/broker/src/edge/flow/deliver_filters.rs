@@ -196,7 +196,7 @@ impl Edge {
         } else {
             let mut event = std::mem::take(&mut self.work.scratch);
             event.clear();
-            let epoch = self.settings.log_of(partition).epoch;
+            let epoch = self.epochs.of(partition, &self.settings);
             let through = delivery.view.offset();
             let encoded = Encoded::mark(Settles::Filters { partition, after, through });
             let session = self.session(index);
@@ -283,16 +283,23 @@ impl Edge {
         enter: &mut dyn FnMut(&mut Edge, &[u8]) -> T,
     ) -> T {
         let view = &delivery.view;
-        let attributes = self.attributes_of(view);
+        let attributes = self.attributes_of(view, None);
         let mut head = std::mem::take(&mut self.work.scratch);
         head.clear();
-        let at = (topic, partition, self.settings.log_of(partition).epoch);
+        let epoch = self.epochs.of(partition, &self.settings);
+        let at = native::NamedPlace {
+            topic,
+            partition,
+            epoch,
+            lineage: self.epochs.lineage(partition),
+            subscription,
+        };
         match form {
             Form::Binary => {
-                native::filter_message_head(at, subscription, view, &attributes, &mut head);
+                native::filter_message_head(&at, view, &attributes, &mut head);
             }
             Form::Json => {
-                native::filter_message_json(at, subscription, view, &attributes, &mut head);
+                native::filter_message_json(&at, view, &attributes, &mut head);
             }
         }
         let entered = enter(self, &head);

@@ -43,6 +43,7 @@ handed! {
         links
         access
         sessions
+        epochs
         journal
         statistics
         drain,

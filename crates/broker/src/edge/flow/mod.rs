@@ -44,6 +44,7 @@ mod rates;
 mod recover;
 mod recover_filters;
 mod renewal;
+mod restarted;
 mod send;
 mod slow;
 mod spill;

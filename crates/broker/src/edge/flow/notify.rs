@@ -25,6 +25,7 @@ impl Edge {
             protocol: slot.protocol,
             is_raw: slot.is(flag::RAW),
             state: self.sessions.get_mut(slot.state),
+            epochs: &self.epochs,
         }
     }
 
@@ -34,7 +35,12 @@ impl Edge {
     }
 
     /// Sends a notice that concerns a subscription of the connection.
-    fn notify_of(&mut self, index: ConnIndex, subscription: SubIndex, notice: &Notice<'_>) {
+    pub(crate) fn notify_of(
+        &mut self,
+        index: ConnIndex,
+        subscription: SubIndex,
+        notice: &Notice<'_>,
+    ) {
         if self.connections.slots[index].is(flag::CLOSING) {
             return;
         }
@@ -137,7 +143,8 @@ impl Edge {
         self.notify_of(index, subscription, &notice);
         if let Some(record) = &grant.retained {
             self.deliver_retained(subscription, record);
-            let notice = Notice::RetainedSent { client, position, is_replaying };
+            let lineage = self.epochs.lineage(grant.partition);
+            let notice = Notice::RetainedSent { client, position, lineage, is_replaying };
             self.notify_of(index, subscription, &notice);
         }
         self.settled_for_renewal(index);
@@ -229,7 +236,7 @@ impl Edge {
     ) {
         let index = self.subscriptions[subscription].connection;
         let client = self.subscriptions[subscription].client;
-        let epoch = self.settings.log_of(partition).epoch;
+        let epoch = self.epochs.of(partition, &self.settings);
         let (partition, found) = (Some(partition), Found::InPage);
         let notice = Notice::Gap { client, epoch, partition, gap, found };
         self.notify_of(index, subscription, &notice);
@@ -240,7 +247,8 @@ impl Edge {
         let index = self.subscriptions[subscription].connection;
         let client = self.subscriptions[subscription].client;
         let epoch = self.subscription_epoch(subscription);
-        let notice = Notice::LeftOut { client, epoch, partition: None, left_out };
+        let lineage = self.subscription_lineage(subscription);
+        let notice = Notice::LeftOut { client, epoch, lineage, partition: None, left_out };
         self.notify_of(index, subscription, &notice);
     }
 
@@ -253,9 +261,9 @@ impl Edge {
     ) {
         let index = self.subscriptions[subscription].connection;
         let client = self.subscriptions[subscription].client;
-        let epoch = self.settings.log_of(partition).epoch;
-        let partition = Some(partition);
-        let notice = Notice::LeftOut { client, epoch, partition, left_out };
+        let epoch = self.epochs.of(partition, &self.settings);
+        let (partition, lineage) = (Some(partition), None);
+        let notice = Notice::LeftOut { client, epoch, lineage, partition, left_out };
         self.notify_of(index, subscription, &notice);
     }
 
@@ -265,7 +273,9 @@ impl Edge {
         let index = self.subscriptions[subscription].connection;
         let client = self.subscriptions[subscription].client;
         let position = Position { epoch: self.subscription_epoch(subscription), offset: through };
-        self.notify_of(index, subscription, &Notice::CaughtUp { client, from, position });
+        let lineage = self.subscription_lineage(subscription);
+        let notice = Notice::CaughtUp { client, from, position, lineage };
+        self.notify_of(index, subscription, &notice);
     }
 
     /// A subscription to a filter is live again in a partition.
@@ -278,8 +288,9 @@ impl Edge {
         let index = self.subscriptions[subscription].connection;
         let client = self.subscriptions[subscription].client;
         let is_last = !self.subscriptions.is_stream_catching_up(index);
-        let epoch = self.settings.log_of(partition).epoch;
-        let notice = Notice::FilterCaughtUp { client, epoch, partition, through, is_last };
+        let epoch = self.epochs.of(partition, &self.settings);
+        let lineage = self.epochs.lineage(partition);
+        let notice = Notice::FilterCaughtUp { client, epoch, lineage, partition, through, is_last };
         self.notify_of(index, subscription, &notice);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::edge::Edge;
 use crate::ids::ConnIndex;
-use crate::mail::Start;
+use crate::mail::{HistoryPage, Start};
 use crate::notice::SubscribeTerms;
 use crate::position::Position;
 use crate::protocol::flag;
@@ -120,12 +120,15 @@ impl Edge {
         };
         let subscription = poll.subscription;
         let is_live = subscription.is_some_and(|key| self.is_live(key));
+        let at = subscription.and_then(|key| self.subscriptions.find(key));
+        let epoch = at.map(|at| self.subscription_epoch(at));
         let Some(mut poll) = self.end_poll(index) else {
             return;
         };
         let (topic, answer) = (std::mem::take(&mut poll.topic), poll.answer.clone());
         let data = poll.data;
         if let Some(page) = poll.into_page(is_live) {
+            let page = HistoryPage { epoch: epoch.unwrap_or(page.epoch), ..page };
             let mut body = Vec::new();
             append_page(&mut body, &topic, &page, data);
             self.answer_json(index, &answer, 200, &body);

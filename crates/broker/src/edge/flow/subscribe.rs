@@ -234,10 +234,15 @@ impl Edge {
         entry.topic().unwrap_or((entry.home, TopicIndex(NONE)))
     }
 
-    /// The epoch of a plain subscription's log.
+    /// The epoch of a plain subscription's partition.
     pub(crate) fn subscription_epoch(&self, subscription: SubIndex) -> u64 {
         let partition = self.subscriptions.partition_of(subscription);
-        partition.map_or(0, |partition| self.settings.log_of(partition).epoch)
+        partition.map_or(0, |partition| self.epochs.of(partition, &self.settings))
+    }
+
+    /// The byte of that epoch that frames carry, if it advances.
+    pub(crate) fn subscription_lineage(&self, subscription: SubIndex) -> Option<u8> {
+        self.epochs.lineage(self.subscriptions.partition_of(subscription)?)
     }
 
     /// The connection's subscriptions, newest first.

@@ -34,6 +34,7 @@ use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Describe, Description, HomeId, PartitionCursor, PartitionId, Start, ToHome};
 use crate::notice::{Notice, Refusal};
 use crate::position::{Lineages, Position};
+use crate::settings::Durability;
 use crate::ticket::{Ticket, TicketCursor, TicketRefusal, TicketSubscription};
 use crate::topic::Filter;
 use std::collections::BTreeMap;
@@ -175,7 +176,11 @@ impl Edge {
         };
         let named = indexes.into_iter().zip(names_in(names));
         asked.names.extend(named.map(|(topic, name)| ((home, topic), name.into())));
-        asked.positions.extend(positions.iter().copied());
+        // With the epoch of this moment: the partition may have begun anew when the ticket is made.
+        let at_log = |&(partition, offset): &(PartitionId, u64)| {
+            (partition, Position { epoch: self.epochs.of(partition, &self.settings), offset })
+        };
+        asked.positions.extend(positions.iter().map(at_log));
         if asked.waiting.is_empty() {
             self.mark_dirty(index);
         }
@@ -202,11 +207,7 @@ impl Edge {
             }
             ticket.set_entitlement(&entitlement);
         }
-        let at_log = |(&partition, &offset): (&PartitionId, &u64)| {
-            let epoch = settings.log_of(partition).epoch;
-            (partition, Position { epoch, offset })
-        };
-        ticket.positions = asked.positions.iter().map(at_log).collect();
+        ticket.positions = asked.positions.iter().map(|(&at, &known)| (at, known)).collect();
         let granted: Vec<SubIndex> =
             self.chain(index).filter(|&at| !self.subscriptions[at].is_pending()).collect();
         // A chain begins with the newest.
@@ -252,7 +253,7 @@ impl Edge {
     fn ticket_of_filter(&self, subscription: SubIndex) -> Option<TicketSubscription> {
         let cursors = self.subscriptions.cursors_of(subscription).into_iter();
         let at_log = |(partition, offset): (PartitionId, u64)| {
-            let epoch = self.settings.log_of(partition).epoch;
+            let epoch = self.epochs.of(partition, &self.settings);
             (partition, Position { epoch, offset })
         };
         let filter = self.subscriptions.filter_name(subscription)?;
@@ -341,18 +342,21 @@ impl Edge {
             newer.insert((cursor.subscription, cursor.partition.map(PartitionId)), position);
         }
         let settings = self.settings.clone();
-        let newest =
-            |at: (u32, Option<PartitionId>), partition: PartitionId, of_ticket: Position| {
-                let lineages = Lineages::of_log(settings.log_of(partition), partition);
-                let is_known = |position: Position| lineages.is_known(position);
-                let own = newer.get(&at).copied();
-                own.filter(|own| {
-                    // The end of a log may be lost that a ticket knows, and its client has nothing
-                    // of.
-                    is_newer(*own, of_ticket) || is_known(*own) && !is_known(of_ticket)
-                })
-                .unwrap_or(of_ticket)
+        // Positions to choose from, the preferred one first.
+        let choice = |at: (u32, Option<PartitionId>), partition, of_ticket: Position| {
+            let log = settings.log_of(partition);
+            let Some(own) = newer.get(&at).copied() else {
+                return (of_ticket, None);
             };
+            if log.durability == Durability::Engine {
+                return (own, Some(of_ticket)); // its home knows the lineages
+            }
+            // The end of a log may be lost that a ticket knows, and its client has nothing of.
+            let lineages = Lineages::of_log(log, partition);
+            let is_known = |position: Position| lineages.is_known(position);
+            let is_own = is_newer(own, of_ticket) || is_known(own) && !is_known(of_ticket);
+            (if is_own { own } else { of_ticket }, None)
+        };
         for subscription in &ticket.subscriptions {
             if self.connections.slots[index].is(flag::CLOSING) {
                 return;
@@ -361,15 +365,19 @@ impl Edge {
             let begin = match &subscription.cursor {
                 TicketCursor::Plain(position) => {
                     let (_, partition) = settings.locate(&subscription.filter);
-                    Begin::At(Start::Since(newest((client, None), partition, *position)))
+                    Begin::At(match choice((client, None), partition, *position) {
+                        (position, None) => Start::Since(position),
+                        (first, Some(other)) => Start::SinceEither(first, other),
+                    })
                 }
                 TicketCursor::Filter(cursors) => {
                     let mut positions: BTreeMap<PartitionId, Position> =
                         ticket.positions.iter().copied().collect();
                     positions.extend(cursors.iter().copied());
-                    let each = positions.into_iter().map(|(partition, position)| PartitionCursor {
-                        partition,
-                        position: newest((client, Some(partition)), partition, position),
+                    let each = positions.into_iter().flat_map(|(partition, position)| {
+                        let (first, other) = choice((client, Some(partition)), partition, position);
+                        let cursor = move |position| PartitionCursor { partition, position };
+                        [first].into_iter().chain(other).map(cursor)
                     });
                     Begin::After(each.collect())
                 }

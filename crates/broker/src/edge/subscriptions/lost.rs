@@ -38,6 +38,12 @@ impl Subscriptions {
         self.lost.note((home, partition), from);
     }
 
+    /// Drops all that is known of how far a partition's stream has come.
+    pub fn forget_positions(&mut self, partition: PartitionId) {
+        self.lost.streams.retain(|(_, of), _| *of != partition);
+        self.positions.forget(partition);
+    }
+
     /// Whether a stream has lost something, and it has not been dealt with.
     #[inline]
     pub fn have_losses(&self) -> bool {
@@ -47,6 +53,15 @@ impl Subscriptions {
     /// The losses, to be dealt with now.
     pub fn take_losses(&mut self) -> Lost {
         std::mem::take(&mut self.lost)
+    }
+
+    /// The subscriptions that take messages of a partition, or are about to: those to its topics
+    /// that are granted, and all to filters.
+    pub fn in_partition(&self, partition: PartitionId) -> Vec<SubIndex> {
+        let topics = self.topics.iter().flat_map(|topics| topics.iter());
+        let topics = topics.filter(|topic| topic.partition == partition);
+        let plain = topics.flat_map(|topic| self.members.iter(&topic.subscribers).map(SubIndex));
+        plain.chain(self.all_by_filter()).collect()
     }
 
     /// Live subscriptions to topics of streams that have lost something lag from now on, and

@@ -92,6 +92,14 @@ impl Known {
 }
 
 impl Positions {
+    /// The partition begins anew.
+    pub(super) fn forget(&mut self, partition: PartitionId) {
+        self.known.remove(&partition);
+        if let Some(round) = &mut self.round {
+            round.telling.retain(|(of, _)| *of != partition);
+        }
+    }
+
     fn begin_round(&mut self, now_s: u32, settings: &Settings) {
         let mut telling = Vec::new();
         for (&partition, known) in &mut self.known {

@@ -5,8 +5,10 @@
 //! position each, its epoch only where it differs from the one before; `-` for a topic that was
 //! refused, or for a filter; `!` for a filter that was refused. Then, if filters are served, for
 //! each log `/`, its epoch, `:`, and the offsets of its partitions in base 36, separated by dots.
-//! An offset of 0 is empty, and `~n` stands for n of them. All filters of a stream that are served
-//! share this part. `7:12,9,-/7:c..2s` are two topics and a filter on a log of three partitions.
+//! An offset of 0 is empty, and `~n` stands for n of them. An offset of an engine's log has its
+//! lineage before it, in base 36 and with `_`, where that differs from the lower half of the epoch.
+//! All filters of a stream that are served share this part. `7:12,9,-/7:c..2s` are two topics and a
+//! filter on a log of three partitions.
 //!
 //! Invariants: a cursor takes at most [`CURSOR_BYTES_MAX`] bytes; streams that could need more are
 //! refused. A filter that was refused has no place in the shared part: what moves there since then
@@ -15,7 +17,7 @@
 use crate::mail::{PartitionCursor, PartitionId};
 use crate::notice::Beginning;
 use crate::position::Position;
-use crate::settings::Settings;
+use crate::settings::{Durability, Settings};
 use std::fmt::Write as _;
 use stdx::handing::Hand;
 use stdx::memory::vector_bytes;
@@ -26,11 +28,15 @@ pub(super) const CURSOR_BYTES_MAX: usize = 2 << 10;
 const TOPIC_BYTES_MAX: usize = "18446744073709551615:18446744073709551615,".len();
 /// Maximum bytes of one log beside its partitions.
 const LOG_BYTES_MAX: usize = "/18446744073709551615:".len();
-/// Maximum bytes of one partition.
+/// Maximum bytes of the lineage of one partition.
+const LINEAGE_BYTES_MAX: usize = "1z141z3_".len();
+/// Maximum bytes of one partition beside it.
 const PARTITION_BYTES_MAX: usize = "3w5e11264sgsf.".len();
 const RADIX: u32 = 36;
 /// Before the length of a run of offsets of 0.
 const RUN: char = '~';
+/// Between a lineage and an offset.
+const BEHIND_LINEAGE: char = '_';
 
 /// See the module.
 #[derive(Clone, Hand)]
@@ -55,9 +61,12 @@ enum Place {
 
 #[derive(Clone, PartialEq, Debug, Hand)]
 struct LogCursor {
+    /// Of an engine's log, of the partition that was set first.
     epoch: u64,
     first_partition: PartitionId,
     offsets: Vec<u64>,
+    /// The lineages of the partitions of an engine's log; empty for others.
+    lineages: Vec<u32>,
 }
 
 impl LogCursor {
@@ -65,6 +74,28 @@ impl LogCursor {
     fn offset_mut(&mut self, partition: PartitionId) -> Option<&mut u64> {
         let place = partition.place_after(self.first_partition)?;
         self.offsets.get_mut(place as usize)
+    }
+
+    /// Takes in the epoch of a partition. The topic's identity is that of all partitions.
+    fn set_epoch(&mut self, partition: PartitionId, epoch: u64) {
+        let place = partition.place_after(self.first_partition);
+        match place.and_then(|place| self.lineages.get_mut(place as usize)) {
+            None => self.epoch = epoch,
+            Some(lineage) => {
+                *lineage = epoch as u32;
+                if self.epoch >> 32 != epoch >> 32 {
+                    self.epoch = epoch;
+                }
+            }
+        }
+    }
+
+    /// The epoch of the partition at this place.
+    fn epoch_at(&self, place: usize) -> u64 {
+        match self.lineages.get(place) {
+            None => self.epoch,
+            Some(&lineage) => self.epoch >> 32 << 32 | u64::from(lineage),
+        }
     }
 }
 
@@ -83,7 +114,11 @@ impl StreamCursor {
     /// The maximum number of topics and filters in one stream.
     pub fn topics_max(settings: &Settings, has_filters: bool) -> usize {
         let partitions = settings.partitions_count() as usize;
-        let of_filters = settings.logs.len() * LOG_BYTES_MAX + partitions * PARTITION_BYTES_MAX;
+        let engines = settings.logs.iter().filter(|log| log.durability == Durability::Engine);
+        let lineages: usize = engines.map(|log| log.partitions_count as usize).sum();
+        let of_filters = settings.logs.len() * LOG_BYTES_MAX
+            + partitions * PARTITION_BYTES_MAX
+            + lineages * LINEAGE_BYTES_MAX;
         let room = if has_filters {
             CURSOR_BYTES_MAX.saturating_sub(of_filters)
         } else {
@@ -121,7 +156,7 @@ impl StreamCursor {
         }
         for log in &self.logs {
             let _ = write!(text, "/{}:", log.epoch);
-            push_offsets(&mut text, &log.offsets);
+            push_offsets(&mut text, log);
         }
         Some(text)
     }
@@ -189,27 +224,37 @@ impl StreamCursor {
         self.logs = unknown_logs(settings);
         for beginning in beginnings {
             if let Some(log) = self.log_of(beginning.partition) {
-                log.epoch = beginning.epoch;
+                log.set_epoch(beginning.partition, beginning.epoch);
             }
-            self.set_partition(beginning.partition, beginning.through);
+            self.set_partition(beginning.partition, beginning.through, None);
         }
     }
 
     /// Settles filters in one partition: everything up to here has been sent, and nothing beyond
-    /// it.
-    pub fn set_partition(&mut self, partition: PartitionId, offset: u64) {
-        let log = self.log_of(partition);
-        if let Some(place) = log.and_then(|log| log.offset_mut(partition)) {
+    /// it. With the epoch of a partition whose epoch advances.
+    pub fn set_partition(&mut self, partition: PartitionId, offset: u64, epoch: Option<u64>) {
+        let Some(log) = self.log_of(partition) else {
+            return;
+        };
+        if let Some(place) = log.offset_mut(partition) {
             *place = offset;
+        }
+        if let Some(epoch) = epoch {
+            log.set_epoch(partition, epoch);
         }
     }
 
     /// Settles filters in one partition: everything up to here has been sent, and perhaps more.
     /// True if the cursor moved.
-    pub fn advance_partition(&mut self, partition: PartitionId, offset: u64) -> bool {
+    pub fn advance_partition(
+        &mut self,
+        partition: PartitionId,
+        offset: u64,
+        epoch: Option<u64>,
+    ) -> bool {
         match self.log_of(partition).and_then(|log| log.offset_mut(partition)) {
             Some(place) if *place < offset => {
-                *place = offset;
+                self.set_partition(partition, offset, epoch);
                 true
             }
             _ => false,
@@ -230,7 +275,7 @@ impl StreamCursor {
             .flat_map(|log| {
                 (0..).zip(&log.offsets).map(|(place, offset)| PartitionCursor {
                     partition: log.first_partition.nth(place),
-                    position: Position { epoch: log.epoch, offset: *offset },
+                    position: Position { epoch: log.epoch_at(place as usize), offset: *offset },
                 })
             })
             .collect()
@@ -251,6 +296,10 @@ fn unknown_logs(settings: &Settings) -> Vec<LogCursor> {
         epoch: 0,
         first_partition: log.first_partition,
         offsets: vec![0; log.partitions_count as usize],
+        lineages: match log.durability {
+            Durability::Engine => vec![0; log.partitions_count as usize],
+            Durability::Memory | Durability::Disk => Vec::new(),
+        },
     };
     settings.logs.iter().map(unknown).collect()
 }
@@ -286,7 +335,8 @@ fn read_logs(text: &str, settings: &Settings) -> Option<Vec<LogCursor>> {
         let (epoch, offsets) = parts.next()?.split_once(':')?;
         let start: Position = format!("{epoch}:0").parse().ok()?;
         log.epoch = start.epoch;
-        read_offsets(offsets, &mut log.offsets)?;
+        log.lineages.fill(start.epoch as u32);
+        read_offsets(offsets, log)?;
     }
     parts.next().is_none().then_some(logs)
 }
@@ -294,7 +344,8 @@ fn read_logs(text: &str, settings: &Settings) -> Option<Vec<LogCursor>> {
 /// The shortest run of offsets 0 that is written as its length.
 const RUN_MIN: usize = 4;
 
-fn push_offsets(text: &mut String, offsets: &[u64]) {
+fn push_offsets(text: &mut String, log: &LogCursor) {
+    let offsets = &log.offsets;
     let mut at = 0;
     while let Some(&offset) = offsets.get(at) {
         if at > 0 {
@@ -307,6 +358,10 @@ fn push_offsets(text: &mut String, offsets: &[u64]) {
             push_number(text, zeros_count as u64);
             at += zeros_count;
         } else {
+            if offset > 0 && log.epoch_at(at) != log.epoch {
+                push_number(text, log.epoch_at(at) & u64::from(u32::MAX));
+                text.push(BEHIND_LINEAGE);
+            }
             push_number(text, offset);
             at += 1;
         }
@@ -314,7 +369,7 @@ fn push_offsets(text: &mut String, offsets: &[u64]) {
 }
 
 /// Fills all of them, which are 0, or it is not the text of so many.
-fn read_offsets(text: &str, offsets: &mut [u64]) -> Option<()> {
+fn read_offsets(text: &str, log: &mut LogCursor) -> Option<()> {
     let mut at = 0_usize;
     for part in text.split('.') {
         if let Some(count) = part.strip_prefix(RUN) {
@@ -322,10 +377,17 @@ fn read_offsets(text: &str, offsets: &mut [u64]) -> Option<()> {
             at = at.checked_add(count).filter(|_| count > 0)?;
             continue;
         }
-        *offsets.get_mut(at)? = read_number(part)?;
+        let offset = match part.split_once(BEHIND_LINEAGE) {
+            None => part,
+            Some((lineage, offset)) => {
+                *log.lineages.get_mut(at)? = u32::try_from(read_number(lineage)?).ok()?;
+                offset
+            }
+        };
+        *log.offsets.get_mut(at)? = read_number(offset)?;
         at += 1;
     }
-    (at == offsets.len()).then_some(())
+    (at == log.offsets.len()).then_some(())
 }
 
 fn push_number(text: &mut String, mut number: u64) {
@@ -415,7 +477,7 @@ mod tests {
         other.read(text, &settings);
         assert_eq!(other.logs, cursor.logs);
         assert_eq!(other.partitions(&settings)[3].position.offset, u64::MAX);
-        other.set_partition(PartitionId(1), 36);
+        other.set_partition(PartitionId(1), 36, None);
         assert_eq!(other.text().as_deref(), Some("-/7:c.10.2s/9:3w5e11264sgsf"));
         for text in [
             "-",

@@ -56,10 +56,10 @@ pub(in crate::session) fn notice(
         Notice::Gap { client, partition: Some(partition), gap, found, .. } => {
             filter_gap(stream, (client, partition), &gap, found, out)
         }
-        Notice::LeftOut { client, epoch, partition, left_out } => {
+        Notice::LeftOut { client, epoch, partition, left_out, .. } => {
             left_out_event(stream, (client, epoch), partition, &left_out, out)
         }
-        Notice::CaughtUp { client, from, position } => {
+        Notice::CaughtUp { client, from, position, .. } => {
             event("crore.caught_up", None, b"{}", out);
             Encoded::mark(Settles::Topic { client, from, position })
         }
@@ -276,7 +276,8 @@ pub(in crate::session) fn positions(
     };
     let mut is_news = is_owed;
     for &(partition, through) in settled {
-        is_news |= events.cursor.advance_partition(partition, through);
+        let epoch = stream.epochs.advancing(partition);
+        is_news |= events.cursor.advance_partition(partition, through, epoch);
     }
     if is_news && let Some(cursor) = events.cursor.text() {
         json::append(out, format_args!("id: {cursor}\n"));

@@ -10,6 +10,7 @@ pub(crate) mod encode;
 use super::http::fault::Fault;
 use super::http::parameters::{self, DataForm};
 use super::http::route;
+use crate::epochs::Epochs;
 use crate::mail::Start;
 use crate::notice::{Beginning, Settles};
 use crate::position::Position;
@@ -71,6 +72,7 @@ pub(crate) struct Stream<'a> {
     /// A stream of one topic without an envelope: it has no state.
     pub is_raw: bool,
     pub events: Option<&'a mut Events>,
+    pub epochs: &'a Epochs,
 }
 
 impl Stream<'_> {
@@ -85,7 +87,8 @@ impl Stream<'_> {
                 events.cursor.set_topic(client as usize, position);
             }
             Settles::Filters { partition, through, .. } => {
-                events.cursor.set_partition(partition, through);
+                let epoch = self.epochs.advancing(partition);
+                events.cursor.set_partition(partition, through, epoch);
             }
         }
     }
@@ -192,14 +195,18 @@ fn check_start(start: Start, topics: &[StreamTopic]) -> Result<(), Fault> {
     let has_filters = topics.iter().any(|topic| topic.is_filter);
     let detail = match start {
         Start::Live => return Ok(()),
-        Start::Since(_) | Start::Last(_) | Start::Snapshot if has_filters => {
+        Start::Since(_) | Start::SinceEither(..) | Start::Last(_) | Start::Snapshot
+            if has_filters =>
+        {
             "a stream with filters begins live, or where a `Last-Event-ID` says: \
              `since`, `last` and `snapshot` are for topics"
         }
-        Start::Since(_) if topics.len() > 1 => {
+        Start::Since(_) | Start::SinceEither(..) if topics.len() > 1 => {
             "`since` is a position of one topic: a stream of several goes on with `Last-Event-ID`"
         }
-        Start::Since(_) | Start::Last(_) | Start::Snapshot => return Ok(()),
+        Start::Since(_) | Start::SinceEither(..) | Start::Last(_) | Start::Snapshot => {
+            return Ok(());
+        }
     };
     Err(Fault::new(ErrorCode::UnsupportedStart, detail.to_owned()))
 }

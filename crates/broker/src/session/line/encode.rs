@@ -32,7 +32,7 @@ pub(in crate::session) fn notice(line: &Line, notice: &Notice<'_>, out: &mut Vec
             append(out, format_args!("skipped {topic} {from} {through}\n"));
             return mark(client, from, Position { epoch, offset: through });
         }
-        Notice::CaughtUp { client, from, position } => {
+        Notice::CaughtUp { client, from, position, .. } => {
             append(out, format_args!("caught-up {} {position}\n", line.topic(client)));
             return mark(client, from, position);
         }

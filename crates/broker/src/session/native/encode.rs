@@ -25,8 +25,8 @@ pub(in crate::session) fn notice(notice: &Notice<'_>, form: Form, out: &mut Vec<
             return subscribed_filter(client, beginnings, form, out);
         }
         // The frame of the retained message stands before what SUBSCRIBED settled.
-        Notice::RetainedSent { client, position, is_replaying: false } => {
-            caught_up(client, None, position.offset)
+        Notice::RetainedSent { client, position, lineage, is_replaying: false } => {
+            caught_up((client, None), position.offset, lineage)
         }
         Notice::Refused { client, refusal } => {
             ServerFrame::Error(error(Reference::Subscription(client), &refusal))
@@ -39,18 +39,18 @@ pub(in crate::session) fn notice(notice: &Notice<'_>, form: Form, out: &mut Vec<
             encoded = gap_mark((client, epoch), partition, &gap, found);
             gap_of(client, epoch, partition, &gap)
         }
-        Notice::LeftOut { client, epoch, partition, left_out } => {
+        Notice::LeftOut { client, epoch, lineage, partition, left_out } => {
             let range = (left_out.from, left_out.through);
             encoded = Encoded::mark(settles((client, epoch), partition, range));
-            skipped((client, epoch), partition, left_out)
+            skipped((client, epoch, lineage), partition, left_out)
         }
-        Notice::CaughtUp { client, from, position } => {
+        Notice::CaughtUp { client, from, position, lineage } => {
             encoded = Encoded::mark(Settles::Topic { client, from, position });
-            caught_up(client, None, position.offset)
+            caught_up((client, None), position.offset, lineage)
         }
-        Notice::FilterCaughtUp { client, partition, through, .. } => {
+        Notice::FilterCaughtUp { client, lineage, partition, through, .. } => {
             encoded = Encoded::mark(Settles::Filters { partition, after: through, through });
-            caught_up(client, Some(partition), through)
+            caught_up((client, Some(partition)), through, lineage)
         }
         Notice::Unsubscribed { client, code } => {
             let code = u32::from(code.number());
@@ -129,7 +129,7 @@ fn gap_mark(at: (u32, u64), partition: Option<PartitionId>, gap: &Gap, found: Fo
 }
 
 fn skipped(
-    (client, epoch): (u32, u64),
+    (client, epoch, lineage): (u32, u64, Option<u8>),
     partition: Option<PartitionId>,
     LeftOut { from, through, reason }: LeftOut,
 ) -> ServerFrame<'static> {
@@ -139,6 +139,7 @@ fn skipped(
         from,
         through,
         reason,
+        lineage,
     })
 }
 
@@ -213,9 +214,13 @@ fn gap_of(
     })
 }
 
-fn caught_up(client: u32, partition: Option<PartitionId>, through: u64) -> ServerFrame<'static> {
+fn caught_up(
+    (client, partition): (u32, Option<PartitionId>),
+    through: u64,
+    lineage: Option<u8>,
+) -> ServerFrame<'static> {
     let partition = partition.map(|partition| partition.0);
-    ServerFrame::CaughtUp(CaughtUp { subscription: client, partition, through })
+    ServerFrame::CaughtUp(CaughtUp { subscription: client, partition, through, lineage })
 }
 
 #[inline]
@@ -239,7 +244,7 @@ fn history(request: u32, page: &HistoryPage, form: Form, out: &mut Vec<u8>) -> E
         .iter()
         .map(|view| {
             let mut block = Vec::new();
-            append_attributes(view, &mut block);
+            append_attributes(view, None, &mut block);
             block
         })
         .collect();
@@ -280,23 +285,34 @@ pub(crate) fn topic_message_head(
     native::message_head(alias, view.offset(), view.prev(), retained(view), !attributes.is_empty())
 }
 
+/// The place of a message for filters, and the subscription if it is for one alone.
+pub(crate) struct NamedPlace<'a> {
+    pub topic: &'a str,
+    pub partition: PartitionId,
+    pub epoch: u64,
+    /// The low byte of an epoch that advances.
+    pub lineage: Option<u8>,
+    /// The client's number.
+    pub subscription: Option<u32>,
+}
+
 /// Appends the head of a message for filters, with its attributes; the payload follows it. The head
 /// carries the topic's name, so that no connection has a table of them, and the client's number of
 /// a subscription if the message is for one alone.
 pub(crate) fn filter_message_head(
-    (topic, partition, epoch): (&str, PartitionId, u64),
-    client: Option<u32>,
+    at: &NamedPlace<'_>,
     view: &RecordView<'_>,
     attributes: &[u8],
     out: &mut Vec<u8>,
 ) {
     let head = NamedHead {
-        topic,
-        partition: partition.0,
-        position: native::Position { epoch, offset: view.offset() },
+        topic: at.topic,
+        partition: at.partition.0,
+        position: native::Position { epoch: at.epoch, offset: view.offset() },
         prev: view.prev(),
         retained: retained(view),
-        subscription: client,
+        subscription: at.subscription,
+        lineage: at.lineage,
     };
     native::encode_named_message_head(&head, attributes, out);
 }
@@ -304,7 +320,7 @@ pub(crate) fn filter_message_head(
 /// Appends a message to a topic as JSON. `attributes` is the block of its content type and tags.
 pub(crate) fn topic_message_json(
     alias: u32,
-    epoch: u64,
+    (epoch, lineage): (u64, Option<u8>),
     view: &RecordView<'_>,
     attributes: &[u8],
     out: &mut Vec<u8>,
@@ -314,6 +330,7 @@ pub(crate) fn topic_message_json(
         offset: view.offset(),
         prev: view.prev(),
         retained: retained(view),
+        lineage,
         attributes: Attributes::decode_block(attributes).unwrap_or_default(),
         payload: view.payload(),
     })
@@ -322,23 +339,23 @@ pub(crate) fn topic_message_json(
 
 /// Appends a message for filters as JSON, with the members that its binary head has.
 pub(crate) fn filter_message_json(
-    (topic, partition, epoch): (&str, PartitionId, u64),
-    client: Option<u32>,
+    at: &NamedPlace<'_>,
     view: &RecordView<'_>,
     attributes: &[u8],
     out: &mut Vec<u8>,
 ) {
     ServerFrame::NamedMessage(native::NamedMessage {
-        topic,
-        partition: partition.0,
-        position: native::Position { epoch, offset: view.offset() },
+        topic: at.topic,
+        partition: at.partition.0,
+        position: native::Position { epoch: at.epoch, offset: view.offset() },
         prev: view.prev(),
         retained: retained(view),
-        subscription: client,
+        subscription: at.subscription,
+        lineage: at.lineage,
         attributes: Attributes::decode_block(attributes).unwrap_or_default(),
         payload: view.payload(),
     })
-    .encode_json(epoch, out);
+    .encode_json(at.epoch, out);
 }
 
 /// Appends whole frames, one for each position, that settle a filter up to there.
@@ -346,22 +363,23 @@ pub(in crate::session) fn positions(
     form: Form,
     client: u32,
     settled: &[(PartitionId, u64)],
-    epoch_of: &dyn Fn(PartitionId) -> u64,
+    epoch_of: &dyn Fn(PartitionId) -> (u64, Option<u8>),
     out: &mut Vec<u8>,
 ) {
     let mut frame = Vec::with_capacity(position_bytes_max(form));
     for &(partition, through) in settled {
         frame.clear();
-        let told = caught_up(client, Some(partition), through);
-        append(&told, form, epoch_of(partition), &mut frame);
+        let (epoch, lineage) = epoch_of(partition);
+        let told = caught_up((client, Some(partition)), through, lineage);
+        append(&told, form, epoch, &mut frame);
         let header = encode_header(true, form.opcode(), frame.len(), None);
         out.extend_from_slice(header.as_bytes());
         out.extend_from_slice(&frame);
     }
 }
 
-/// Bytes of one frame of [`positions`]: header, type, flags, and three numbers; in JSON the names
-/// of its members and four numbers.
+/// Bytes of one frame of [`positions`]: header, type, flags, three numbers, and a lineage; in JSON
+/// the names of its members and five numbers.
 pub(in crate::session) fn position_bytes_max(form: Form) -> usize {
     match form {
         Form::Binary => 32,

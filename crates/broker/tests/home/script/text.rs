@@ -108,6 +108,8 @@ pub fn text_of(letter: &ToEdge) -> String {
             };
             format!("positions{}", positions.iter().map(position).collect::<String>())
         }
+        ToEdge::Epoch { partition, epoch } => format!("epoch p{} {epoch}", partition.0),
+        ToEdge::Restarted { partition, epoch } => format!("restarted p{} {epoch}", partition.0),
         ToEdge::StreamGap { from, to, .. } => format!("stream-gap {from}..{to}"),
         ToEdge::History { result: Ok(page), .. } => format!(
             "history head {}{} {}{}",
