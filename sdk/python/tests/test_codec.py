@@ -104,6 +104,11 @@ def encoded(it: dict[str, Any]) -> bytes:
             raise AssertionError(kind)
 
 
+def lineage_of(lineage: int | None) -> dict[str, Any]:
+    """The member is absent where the frame has none."""
+    return {} if lineage is None else {"lineage": lineage}
+
+
 def attributes(it: Message) -> dict[str, Any]:
     return {
         "retained": it.retained,
@@ -144,12 +149,13 @@ def shown(frame: server.ServerFrame) -> dict[str, Any]:
         case server.Unsubscribed(subscription, code):
             return {"type": "unsubscribed", "subscription": subscription, "code": code}
         case server.TopicMessage():
-            return {"type": "message", "alias": frame.alias, **attributes(frame.message)}
-        case server.NamedMessage(subscription, it):
-            head = {"topic": it.topic, "partition": it.partition, "epoch": str(it.epoch)}
+            head = {"type": "message", "alias": frame.alias, **lineage_of(frame.lineage)}
+            return {**head, **attributes(frame.message)}
+        case server.NamedMessage(subscription, it, lineage):
+            head = {"topic": it.topic, "partition": it.partition, "epoch": str(it.epoch), **lineage_of(lineage)}
             return {"type": "named_message", "subscription": subscription, **head, **attributes(it)}
-        case server.CaughtUpFrame(subscription, partition, through):
-            head = {"type": "caught_up", "subscription": subscription, "partition": partition}
+        case server.CaughtUpFrame(subscription, partition, through, lineage):
+            head = {"type": "caught_up", "subscription": subscription, "partition": partition, **lineage_of(lineage)}
             return {**head, "through": str(through)}
         case server.GapFrame():
             head = {"type": "gap", "subscription": frame.subscription, "partition": frame.partition}
@@ -158,7 +164,7 @@ def shown(frame: server.ServerFrame) -> dict[str, Any]:
         case server.SkippedFrame():
             own = {"partition": frame.partition, "epoch": str(frame.epoch)}
             ends = {"from": str(frame.start), "through": str(frame.through), "reason": frame.reason}
-            head = {"type": "skipped", "subscription": frame.subscription}
+            head = {"type": "skipped", "subscription": frame.subscription, **lineage_of(frame.lineage)}
             return {**head, "partition": None if frame.partition is None else own, **ends}
         case server.PublishedFrame(request, at, duplicate):
             head = {"type": "published", "request": request, "duplicate": duplicate}

@@ -67,22 +67,24 @@ def quick_message(data: bytes) -> TopicMessage | NamedMessage | None:
         content_type: str | None = None
         tags: Tags = ()
         subscription: int | None = None
+        lineage: int | None = None
         if flags > 127:
             attributes = _attributes(data, at, kind == 0x85)
             if attributes is None:
                 return None
-            content_type, tags, subscription, at = attributes
+            content_type, tags, subscription, lineage, at = attributes
     except (IndexError, UnicodeDecodeError):
         return None
     retained = flags & 1 == 1
     message = Message(data[at:], topic, epoch, offset, offset - delta, retained, content_type, tags, partition)
-    return TopicMessage(alias, message) if kind == 0x84 else NamedMessage(subscription, message)
+    return TopicMessage(alias, message, lineage) if kind == 0x84 else NamedMessage(subscription, message, lineage)
 
 
-def _attributes(data: bytes, at: int, named: bool) -> tuple[str | None, Tags, int | None, int] | None:
-    """Content type, tags, the subscription of a named message, and where the payload begins."""
+def _attributes(data: bytes, at: int, named: bool) -> tuple[str | None, Tags, int | None, int | None, int] | None:
+    """Content type, tags, the subscription of a named message, the lineage, and where the payload begins."""
     content_type: str | None = None
     subscription: int | None = None
+    lineage: int | None = None
     tags: list[tuple[str, str]] = []
     count = data[at]
     at += 1
@@ -103,6 +105,8 @@ def _attributes(data: bytes, at: int, named: bool) -> tuple[str | None, Tags, in
             tags.append((_text(data[begin + 1 : middle]), data[middle:at].decode()))
         elif key == 10 and named and size == 1 and subscription is None and data[begin] < 128:
             subscription = data[begin]
+        elif key == 18 and size == 1 and lineage is None:
+            lineage = data[begin]
         else:
             return None
-    return content_type, tuple(tags), subscription, at
+    return content_type, tuple(tags), subscription, lineage, at

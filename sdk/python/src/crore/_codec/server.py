@@ -50,12 +50,15 @@ class Unsubscribed:
 class TopicMessage(NamedTuple):
     alias: int
     message: Message
+    #: The low byte of an epoch that advances.
+    lineage: int | None = None
 
 
 @dataclass(slots=True)
 class NamedMessage:
     subscription: int | None
     message: Message
+    lineage: int | None = None
 
 
 @dataclass(slots=True)
@@ -63,6 +66,7 @@ class CaughtUpFrame:
     subscription: int
     partition: int | None
     through: int
+    lineage: int | None = None
 
 
 @dataclass(slots=True)
@@ -83,6 +87,7 @@ class SkippedFrame:
     start: int
     through: int
     reason: str
+    lineage: int | None = None
 
 
 @dataclass(slots=True)
@@ -193,16 +198,17 @@ def decode(data: bytes) -> ServerFrame:
     return frame
 
 
-def _attributes(reader: Reader, flags: int, named: bool = False) -> tuple[str | None, Tags, int | None]:
-    """Content type, tags, and the subscription of a named message."""
+def _attributes(reader: Reader, flags: int, named: bool = False) -> tuple[str | None, Tags, int | None, int | None]:
+    """Content type, tags, the subscription of a named message, and the lineage."""
     if not flags & 128:
-        return None, (), None
+        return None, (), None, None
     content_type: str | None = None
     subscription: int | None = None
+    lineage: int | None = None
     tags: list[tuple[str, str]] = []
 
     def take(key: int, value: bytes) -> bool:
-        nonlocal content_type, subscription
+        nonlocal content_type, subscription, lineage
         if key == 2:
             content_type = text_of(value)
         elif key == 4:
@@ -210,12 +216,34 @@ def _attributes(reader: Reader, flags: int, named: bool = False) -> tuple[str | 
             tags.append((tag.text(), text_of(tag.rest())))
         elif key == 10 and named:
             subscription = varint32_of(value)
+        elif key == 18:
+            lineage = _byte_of(value)
         else:
             return False
         return True
 
     reader.options(flags, take, repeatable=4)
-    return content_type, tuple(tags), subscription
+    return content_type, tuple(tags), subscription, lineage
+
+
+def _byte_of(value: bytes) -> int:
+    if len(value) != 1:
+        raise FrameError
+    return value[0]
+
+
+def _lineage(reader: Reader, flags: int) -> int | None:
+    """The options of a frame that may have a lineage."""
+    lineage: int | None = None
+
+    def take(key: int, value: bytes) -> bool:
+        nonlocal lineage
+        if key == 18:
+            lineage = _byte_of(value)
+        return key == 18
+
+    reader.options(flags, take)
+    return lineage
 
 
 def _prev(reader: Reader, offset: int) -> int:
@@ -231,8 +259,9 @@ def _message(data: bytes) -> TopicMessage:
     alias = reader.varint32()
     offset = reader.varint()
     prev = _prev(reader, offset)
-    content_type, tags, _ = _attributes(reader, flags)
-    return TopicMessage(alias, Message(reader.rest(), "", 0, offset, prev, flags & 1 == 1, content_type, tags))
+    content_type, tags, _, lineage = _attributes(reader, flags)
+    message = Message(reader.rest(), "", 0, offset, prev, flags & 1 == 1, content_type, tags)
+    return TopicMessage(alias, message, lineage)
 
 
 def _named_message(reader: Reader) -> NamedMessage:
@@ -242,9 +271,9 @@ def _named_message(reader: Reader) -> NamedMessage:
     epoch = reader.varint()
     offset = reader.varint()
     prev = _prev(reader, offset)
-    content_type, tags, subscription = _attributes(reader, flags, named=True)
+    content_type, tags, subscription, lineage = _attributes(reader, flags, named=True)
     message = Message(reader.rest(), topic, epoch, offset, prev, flags & 1 == 1, content_type, tags, partition)
-    return NamedMessage(subscription, message)
+    return NamedMessage(subscription, message, lineage)
 
 
 def _welcome(reader: Reader) -> Welcome:
@@ -308,9 +337,8 @@ def _caught_up(reader: Reader) -> CaughtUpFrame:
     flags = reader.flags(1)
     subscription = reader.varint32()
     partition = reader.varint32() if flags & 1 else None
-    frame = CaughtUpFrame(subscription, partition, reader.varint())
-    reader.options(flags)
-    return frame
+    through = reader.varint()
+    return CaughtUpFrame(subscription, partition, through, _lineage(reader, flags))
 
 
 def _gap_reason(reader: Reader) -> str:
@@ -333,9 +361,8 @@ def _skipped(reader: Reader) -> SkippedFrame:
     partition = reader.varint32() if flags & 1 else None
     epoch = reader.varint() if flags & 1 else None
     start, through = reader.varint(), reader.varint()
-    frame = SkippedFrame(subscription, partition, epoch, start, through, _SKIP_REASONS.get(reader.u8(), "other"))
-    reader.options(flags)
-    return frame
+    reason = _SKIP_REASONS.get(reader.u8(), "other")
+    return SkippedFrame(subscription, partition, epoch, start, through, reason, _lineage(reader, flags))
 
 
 def _published(reader: Reader) -> PublishedFrame:
@@ -358,7 +385,7 @@ def _history_page(reader: Reader) -> HistoryPage:
         offset = reader.varint()
         prev = _prev(reader, offset)
         time_ms = reader.varint()
-        content_type, tags, _subscription = _attributes(reader, own)
+        content_type, tags, _subscription, _lineage_of = _attributes(reader, own)
         frame.messages.append(
             Message(reader.block(), "", epoch, offset, prev, own & 1 == 1, content_type, tags, None, time_ms)
         )

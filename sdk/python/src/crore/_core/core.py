@@ -232,7 +232,7 @@ class Core:
         # The commonest first. They change nothing that `_after` looks at.
         if self._phase == "ready":
             if type(frame) is server.TopicMessage:
-                self._subscriptions.message(now, frame[0], frame[1])
+                self._subscriptions.message(now, frame[0], frame[1], frame[2])
                 return
             if type(frame) is server.NamedMessage:
                 self._subscriptions.named(now, frame)

@@ -19,6 +19,11 @@ class Hole(NamedTuple):
     end: Place
 
 
+def advanced(epoch: int, lineage: int) -> int:
+    """The first epoch from this one on whose low byte is the lineage; the upper half identifies the log: P16."""
+    return epoch >> 32 << 32 | epoch + (lineage - epoch & 255) & 0xFFFFFFFF
+
+
 class Proof:
     """The cursor of one plain topic."""
 
@@ -74,8 +79,8 @@ class Proof:
             if self.epoch != through.epoch:
                 self.epoch, self.offset = through
 
-    def message(self, prev: int, offset: int) -> bool | Hole:
-        """MESSAGE: False if it was settled before, True if it is next, or the hole before it: P1 to P3, P7."""
+    def message(self, prev: int, offset: int, lineage: int | None = None) -> bool | Hole:
+        """MESSAGE: False if it was settled before, True if it is next, or the hole before it: P1 to P3, P7, P16."""
         at = self.offset
         epoch = self.epoch
         if not self.started:
@@ -90,12 +95,18 @@ class Proof:
             return False
         self.is_even = True
         self.offset = offset
+        self.advance(lineage)
         if self._due is None and prev <= at:
             return True
         due, self._due = self._due, None
         if due is not None and due.epoch != epoch:
-            return Hole(due, Place(epoch, max(prev, at)))
-        return Hole(Place(epoch, at), Place(epoch, prev)) if prev > at else True
+            return Hole(due, Place(self.epoch, max(prev, at)))
+        return Hole(Place(epoch, at), Place(self.epoch, prev)) if prev > at else True
+
+    def advance(self, lineage: int | None) -> None:
+        """Nothing is lost up to the cursor since its epoch: P16."""
+        if lineage is not None:
+            self.epoch = advanced(self.epoch, lineage)
 
     def gap(self, end: Place) -> Place | None:
         """GAP: the cursor moves to its end, even down. Returns the begin: P4."""
@@ -106,17 +117,19 @@ class Proof:
         self.epoch, self.offset = end
         return start
 
-    def skipped(self, start: int, through: int) -> Hole | None:
+    def skipped(self, start: int, through: int, lineage: int | None = None) -> Hole | None:
         """SKIPPED: returns the hole before it: P5."""
-        at = self.offset
+        at, epoch = self.offset, self.epoch
         self._turn()
         self.offset = max(at, through)
-        return Hole(Place(self.epoch, at), Place(self.epoch, start)) if start > at else None
+        self.advance(lineage)
+        return Hole(Place(epoch, at), Place(epoch, start)) if start > at else None
 
-    def caught_up(self, through: int) -> Hole | None:
+    def caught_up(self, through: int, lineage: int | None = None) -> Hole | None:
         """CAUGHT_UP: returns the hole in place of a gap that never came: P6, P7."""
         self._turn()
         self.offset = max(self.offset, through)
+        self.advance(lineage)
         due, self._due = self._due, None
         return None if due is None else Hole(due, Place(self.epoch, self.offset))
 
@@ -136,13 +149,16 @@ class Cursors:
         elif continued:
             self.places[partition] = Place(through.epoch, at.offset)
 
-    def message(self, partition: int, epoch: int, offset: int, prev: int) -> bool | Hole:
+    def message(
+        self, partition: int, epoch: int, offset: int, prev: int, lineage: int | None = None
+    ) -> bool | Hole:
         """NAMED_MESSAGE: False if it was settled before, True if it is new, or the hole before a new epoch."""
         at = self.places.get(partition)
-        if at is not None and at.epoch == epoch and offset <= at.offset:
+        is_same = at is not None and epoch == (at.epoch if lineage is None else advanced(at.epoch, lineage))
+        if at is not None and is_same and offset <= at.offset:
             return False
         self.places[partition] = Place(epoch, offset)
-        if at is None or at.epoch == epoch:
+        if at is None or is_same:
             return True
         return Hole(at, Place(epoch, prev))
 
@@ -156,11 +172,12 @@ class Cursors:
         if at is None or at.epoch != through.epoch or at.offset < through.offset:
             self.places[partition] = through
 
-    def caught_up(self, partition: int, through: int) -> Place | None:
+    def caught_up(self, partition: int, through: int, lineage: int | None = None) -> Place | None:
         """CAUGHT_UP: the cursor, or None for an unknown partition."""
         at = self.places.get(partition)
         if at is None:
             return None
-        place = Place(at.epoch, max(at.offset, through))
+        epoch = at.epoch if lineage is None else advanced(at.epoch, lineage)
+        place = Place(epoch, max(at.offset, through))
         self.places[partition] = place
         return place

@@ -201,21 +201,21 @@ class Subscriptions:
         if it.alias is not None and self._by_alias.get(it.alias) is it:
             del self._by_alias[it.alias]
 
-    def message(self, now: float, alias: int, message: Message) -> None:
+    def message(self, now: float, alias: int, message: Message, lineage: int | None = None) -> None:
         it = self._by_alias.get(alias)
         if it is None:
             self._host.unexpected(now, "message")
             return
         proof = it.proof
         offset = message.offset
-        if proof.is_even and message.prev <= proof.offset < offset:
+        if lineage is None and proof.is_even and message.prev <= proof.offset < offset:
             # The commonest, without calls: P1.
             proof.offset = offset
             message.topic = it.filter
             message.epoch = proof.epoch
             self._deliver(now, it, message)
             return
-        verdict = proof.message(message.prev, offset)
+        verdict = proof.message(message.prev, offset, lineage)
         if verdict is not True:
             if verdict is False:
                 self.counters["duplicates"] += 1
@@ -252,7 +252,7 @@ class Subscriptions:
             if not it.is_filter or not it.is_granted or (number is None and not matches(it.filter, message.topic)):
                 continue
             is_unexpected = False
-            verdict = it.cursors.message(partition, message.epoch, message.offset, message.prev)
+            verdict = it.cursors.message(partition, message.epoch, message.offset, message.prev, frame.lineage)
             if verdict is False:
                 self.counters["duplicates"] += 1
                 continue
@@ -275,12 +275,12 @@ class Subscriptions:
         if not it.replaying:
             it.stop_credit()
         if frame.partition is not None:
-            place = it.cursors.caught_up(frame.partition, frame.through)
+            place = it.cursors.caught_up(frame.partition, frame.through, frame.lineage)
             if place is not None:
                 self._push(now, it, CaughtUp(str(place), frame.partition))
             return
         it.caught_up_due = False
-        hole = it.proof.caught_up(frame.through)
+        hole = it.proof.caught_up(frame.through, frame.lineage)
         if hole is not None:
             self._report(now, it, hole)
         self._push(now, it, CaughtUp(str(it.proof.cursor)))
@@ -305,7 +305,7 @@ class Subscriptions:
         if partition is not None:
             it.cursors.skipped(partition, Place(frame.epoch or 0, through))
         else:
-            hole = it.proof.skipped(start, through)
+            hole = it.proof.skipped(start, through, frame.lineage)
             if hole is not None:
                 self._report(now, it, hole)
         self.counters["skips"] += 1
