@@ -66,7 +66,7 @@ func (c *core) begin(now int64, it *subscription, b wire.Beginning) {
 	}
 	it.caughtUpDue = it.proof.gapDue
 	if !it.caughtUpDue {
-		c.caughtUpTopic(now, it, b.Through)
+		c.caughtUpTopic(now, it, b.Through, 0)
 	}
 }
 
@@ -76,7 +76,7 @@ func (c *core) message(now int64, f *wire.Message) {
 		c.expected(now, false, "message")
 		return
 	}
-	verdict, hole := it.proof.message(f.Prev, f.Offset)
+	verdict, hole := it.proof.message(f.Prev, f.Offset, f.Lineage)
 	switch verdict {
 	case repeated:
 		c.counters.Duplicates++
@@ -99,7 +99,7 @@ func (c *core) named(now int64, f *wire.NamedMessage) {
 	hand := func(it *subscription) {
 		isExpected = true
 		partition, place := int64(f.Partition), Position{f.Epoch, f.Offset}
-		verdict, hole := it.cursors.message(partition, place, f.Prev)
+		verdict, hole := it.cursors.message(partition, place, f.Prev, f.Lineage)
 		switch verdict {
 		case repeated:
 			c.counters.Duplicates++
@@ -146,15 +146,15 @@ func (c *core) caughtUp(now int64, f *wire.CaughtUp) {
 		it.usesCredit = false
 	}
 	if f.Partition == NoPartition {
-		c.caughtUpTopic(now, it, f.Through)
-	} else if place, known := it.cursors.caughtUp(f.Partition, f.Through); known {
+		c.caughtUpTopic(now, it, f.Through, f.Lineage)
+	} else if place, known := it.cursors.caughtUp(f.Partition, f.Through, f.Lineage); known {
 		c.push(now, it, &CaughtUp{place, f.Partition})
 	}
 }
 
-func (c *core) caughtUpTopic(now int64, it *subscription, through uint64) {
+func (c *core) caughtUpTopic(now int64, it *subscription, through uint64, lineage wire.Lineage) {
 	it.caughtUpDue = false
-	if hole, lost := it.proof.caughtUp(through); lost {
+	if hole, lost := it.proof.caughtUp(through, lineage); lost {
 		c.pushHole(now, it, hole, NoPartition)
 	}
 	c.pushCaughtUp(now, it)
@@ -208,7 +208,7 @@ func (c *core) skipped(now int64, f *wire.Skipped) {
 	}
 	if f.Partition != NoPartition {
 		it.cursors.skipped(f.Partition, Position{f.Epoch, f.Through})
-	} else if hole, lost := it.proof.skipped(f.From, f.Through); lost {
+	} else if hole, lost := it.proof.skipped(f.From, f.Through, f.Lineage); lost {
 		c.pushHole(now, it, hole, NoPartition)
 	}
 	c.counters.Skips++

@@ -1,6 +1,10 @@
 package crore
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/crore/crore/sdk/go/internal/wire"
+)
 
 // The proof of no loss: section 6 of spec/protocol.md.
 
@@ -60,20 +64,20 @@ func (p *proof) subscribed(through Position, continued bool) {
 	}
 }
 
-// message takes MESSAGE: P1 to P3, P7.
-func (p *proof) message(prev, offset uint64) (verdict, hole) {
+// message takes MESSAGE: P1 to P3, P7, P16.
+func (p *proof) message(prev, offset uint64, lineage wire.Lineage) (verdict, hole) {
 	if offset <= p.at.Offset || p.handedOn && p.handed.Epoch == p.at.Epoch && offset <= p.handed.Offset {
 		return repeated, hole{}
 	}
 	at, due, gapDue := p.at, p.due, p.gapDue
 	p.gapDue = false
-	p.at.Offset = offset
+	p.at = Position{lineage.Advance(at.Epoch), offset}
 	p.handed, p.handedOn = p.at, true
 	if gapDue && due.Epoch != at.Epoch {
-		return behindHole, hole{due, Position{at.Epoch, max(prev, at.Offset)}}
+		return behindHole, hole{due, Position{p.at.Epoch, max(prev, at.Offset)}}
 	}
 	if prev > at.Offset {
-		return behindHole, hole{at, Position{at.Epoch, prev}}
+		return behindHole, hole{at, Position{p.at.Epoch, prev}}
 	}
 	return next, hole{}
 }
@@ -86,21 +90,24 @@ func (p *proof) gap(to Position) (from Position, known bool) {
 }
 
 // skipped takes SKIPPED: P5.
-func (p *proof) skipped(from, through uint64) (hole, bool) {
+func (p *proof) skipped(from, through uint64, lineage wire.Lineage) (hole, bool) {
 	at := p.at
-	p.settle(through)
+	p.at = settled(at, through, lineage)
 	return hole{at, Position{at.Epoch, from}}, from > at.Offset
 }
 
 // caughtUp takes CAUGHT_UP; the hole stands in place of a gap that never came: P6, P7.
-func (p *proof) caughtUp(through uint64) (hole, bool) {
-	p.settle(through)
+func (p *proof) caughtUp(through uint64, lineage wire.Lineage) (hole, bool) {
+	p.at = settled(p.at, through, lineage)
 	wasDue := p.gapDue
 	p.gapDue = false
 	return hole{p.due, p.at}, wasDue
 }
 
-func (p *proof) settle(through uint64) { p.at.Offset = max(p.at.Offset, through) }
+// settled is a cursor when everything up to an offset is settled.
+func settled(at Position, through uint64, lineage wire.Lineage) Position {
+	return Position{lineage.Advance(at.Epoch), max(at.Offset, through)}
+}
 
 // partitionCursor is a filter's cursor in one partition.
 type partitionCursor struct {
@@ -143,7 +150,7 @@ func (c *cursors) subscribed(partition int64, through Position, continued bool) 
 	}
 }
 
-func (c *cursors) message(partition int64, to Position, prev uint64) (verdict, hole) {
+func (c *cursors) message(partition int64, to Position, prev uint64, lineage wire.Lineage) (verdict, hole) {
 	one := c.get(partition)
 	if one == nil {
 		one = c.set(partition, to)
@@ -151,12 +158,12 @@ func (c *cursors) message(partition int64, to Position, prev uint64) (verdict, h
 		return next, hole{}
 	}
 	from := one.at
-	settled := from.Epoch == to.Epoch && to.Offset <= from.Offset
-	if settled || one.handedOn && one.handed.Epoch == to.Epoch && to.Offset <= one.handed.Offset {
+	isSame := lineage.Advance(from.Epoch) == to.Epoch
+	if isSame && to.Offset <= from.Offset || one.handedOn && one.handed.Epoch == to.Epoch && to.Offset <= one.handed.Offset {
 		return repeated, hole{}
 	}
 	one.at, one.handed, one.handedOn = to, to, true
-	if from.Epoch == to.Epoch {
+	if isSame {
 		return next, hole{}
 	}
 	return behindHole, hole{from, Position{to.Epoch, prev}}
@@ -178,11 +185,11 @@ func (c *cursors) skipped(partition int64, through Position) {
 }
 
 // caughtUp returns the cursor, or nothing for an unknown partition.
-func (c *cursors) caughtUp(partition int64, through uint64) (Position, bool) {
+func (c *cursors) caughtUp(partition int64, through uint64, lineage wire.Lineage) (Position, bool) {
 	one := c.get(partition)
 	if one == nil {
 		return Position{}, false
 	}
-	one.at.Offset = max(one.at.Offset, through)
+	one.at = settled(one.at, through, lineage)
 	return one.at, true
 }

@@ -91,7 +91,7 @@ func (m *Record) place(r *reader) {
 // attributes reads the flags and options of a message; subscription is where its option goes.
 func (m *Record) attributes(r *reader, flags byte, subscription **uint32) {
 	m.Retained = flags&1 != 0
-	m.ContentType, m.Tags = nil, nil
+	m.ContentType, m.Tags, m.Lineage = nil, nil, 0
 	if flags&hasOptions == 0 {
 		return
 	}
@@ -105,11 +105,26 @@ func (m *Record) attributes(r *reader, flags byte, subscription **uint32) {
 			m.Tags = append(m.Tags, tag)
 		case key == keySubscription && subscription != nil:
 			*subscription = one(value.varint32())
+		case key == keyLineage:
+			m.Lineage = value.lineage()
 		default:
 			return false
 		}
 		return true
 	})
+}
+
+func (r *reader) lineage() Lineage { return 256 | Lineage(r.u8()) }
+
+// onlyLineage reads the options of a frame that may have a lineage.
+func (r *reader) onlyLineage(flags byte) (lineage Lineage) {
+	r.options(flags, func(key uint64, value *reader) bool {
+		if key == keyLineage {
+			lineage = value.lineage()
+		}
+		return key == keyLineage
+	})
+	return lineage
 }
 
 func namedMessage(r *reader) Frame {
@@ -209,7 +224,7 @@ func (r *reader) partition(flags byte) int64 {
 func caughtUp(r *reader) Frame {
 	flags := r.flags(1)
 	c := &CaughtUp{Subscription: r.varint32(), Partition: r.partition(flags), Through: r.varint()}
-	r.skipOptions(flags)
+	c.Lineage = r.onlyLineage(flags)
 	return c
 }
 
@@ -250,7 +265,7 @@ func skipped(r *reader) Frame {
 	default:
 		s.Reason = strconv.Itoa(int(reason))
 	}
-	r.skipOptions(flags)
+	s.Lineage = r.onlyLineage(flags)
 	return s
 }
 

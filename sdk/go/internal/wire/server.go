@@ -20,6 +20,7 @@ const (
 	keyTicketLifetime = 14
 	keyExpectedEpoch  = 15
 	keyCursors        = 17
+	keyLineage        = 18
 )
 
 // Types of frames that the core treats before all others.
@@ -68,6 +69,19 @@ type Unsubscribed struct {
 // Tag is a key and a value of a message.
 type Tag struct{ Key, Value string }
 
+// Lineage is the low byte of an epoch that advances without loss, plus 256; 0 is none.
+type Lineage uint16
+
+// Advance is the first epoch from this one on with the lineage's byte. The upper half of an epoch
+// identifies the log.
+func (l Lineage) Advance(epoch uint64) uint64 {
+	if l == 0 {
+		return epoch
+	}
+	further := uint32(byte(l) - byte(epoch))
+	return epoch>>32<<32 | uint64(uint32(epoch)+further)
+}
+
 // Record is what all messages have. Payload is a part of the frame's bytes.
 type Record struct {
 	Offset      uint64
@@ -76,6 +90,8 @@ type Record struct {
 	ContentType *string
 	Tags        []Tag
 	Payload     []byte
+	// Lineage is of live messages only.
+	Lineage Lineage
 }
 
 // Message is a message of a plain topic.
@@ -98,6 +114,7 @@ type CaughtUp struct {
 	Subscription uint32
 	Partition    int64
 	Through      uint64
+	Lineage      Lineage
 }
 
 // GapRange is a range of messages that are no longer available.
@@ -121,6 +138,7 @@ type Skipped struct {
 	Epoch         uint64
 	From, Through uint64
 	Reason        string
+	Lineage       Lineage
 }
 
 // Published acknowledges PUBLISH.

@@ -285,6 +285,14 @@ func shownRecord(record Record, more object) object {
 	return more
 }
 
+// withLineage adds the member that is absent where the frame has none.
+func withLineage(lineage Lineage, frame object) object {
+	if lineage != 0 {
+		frame["lineage"] = int(byte(lineage))
+	}
+	return frame
+}
+
 // shown is a frame as the vectors write it.
 func shown(frame Frame) object {
 	switch f := frame.(type) {
@@ -300,15 +308,15 @@ func shown(frame Frame) object {
 	case *Unsubscribed:
 		return object{"subscription": f.Subscription, "code": f.Code}
 	case *Message:
-		return shownRecord(f.Record, object{"alias": f.Alias})
+		return withLineage(f.Lineage, shownRecord(f.Record, object{"alias": f.Alias}))
 	case *NamedMessage:
-		return shownRecord(f.Record, object{
+		return withLineage(f.Lineage, shownRecord(f.Record, object{
 			"topic": f.Topic, "partition": f.Partition, "epoch": decimal(f.Epoch), "subscription": f.Subscription,
-		})
+		}))
 	case *CaughtUp:
-		return object{
+		return withLineage(f.Lineage, object{
 			"subscription": f.Subscription, "partition": partitionOrNil(f.Partition), "through": decimal(f.Through),
-		}
+		})
 	case *Gap:
 		return object{
 			"subscription": f.Subscription, "partition": partitionOrNil(f.Partition), "epoch": decimal(f.Epoch),
@@ -322,7 +330,7 @@ func shown(frame Frame) object {
 		if f.Partition >= 0 {
 			skipped["partition"] = object{"partition": f.Partition, "epoch": decimal(f.Epoch)}
 		}
-		return skipped
+		return withLineage(f.Lineage, skipped)
 	case *Published:
 		return object{
 			"request": f.Request, "epoch": decimal(f.Position.Epoch), "offset": decimal(f.Position.Offset),
