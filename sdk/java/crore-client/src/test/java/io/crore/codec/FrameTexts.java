@@ -76,6 +76,7 @@ final class FrameTexts {
       put("topic", it.topic).put("partition", it.partition).text("epoch", it.epoch);
       optional("subscription", it.subscription);
     } else put("alias", it.alias);
+    lineage(it.lineage);
     attributes(it);
   }
 
@@ -95,6 +96,12 @@ final class FrameTexts {
 
   private void caughtUp(CaughtUpFrame it) {
     put("subscription", it.subscription).optional("partition", it.partition).text("through", it.through);
+    lineage(it.lineage);
+  }
+
+  /** The member is absent where the frame has none. */
+  private void lineage(int lineage) {
+    if (lineage >= 0) put("lineage", lineage);
   }
 
   private void gap(GapFrame it) {
@@ -107,6 +114,7 @@ final class FrameTexts {
     FrameTexts partition = new FrameTexts();
     partition.put("partition", it.partition).text("epoch", it.epoch);
     json.add("partition", it.partition < 0 ? JsonNull.INSTANCE : partition.json);
+    lineage(it.lineage);
   }
 
   private void page(HistoryPage it) {

@@ -58,13 +58,13 @@ class ProofVectorsTest {
       proof.subscribed(begin.through, begin.continued);
     } else if (frame instanceof MessageFrame) {
       MessageFrame it = (MessageFrame) frame;
-      event = (proof.message(it.previous, it.offset) ? "message " : "repeated ") + it.offset;
+      event = (proof.message(it.previous, it.offset, it.lineage) ? "message " : "repeated ") + it.offset;
     } else if (frame instanceof GapFrame) {
       GapFrame it = (GapFrame) frame;
       event = "gap " + proof.gap(new Place(it.epoch, it.to)).offset + " " + it.to;
     } else if (frame instanceof SkippedFrame) {
-      proof.skipped(((SkippedFrame) frame).from, ((SkippedFrame) frame).through);
-    } else if (frame instanceof CaughtUpFrame) proof.caughtUp(((CaughtUpFrame) frame).through);
+      proof.skipped(((SkippedFrame) frame).from, ((SkippedFrame) frame).through, -1);
+    } else if (frame instanceof CaughtUpFrame) proof.caughtUp(((CaughtUpFrame) frame).through, -1);
     Hole hole = proof.takeHole();
     if (hole != null) events.add("lost " + hole.from.offset + " " + hole.to.offset);
     if (frame instanceof SkippedFrame) {

@@ -45,6 +45,16 @@ public final class Place {
     return Long.compareUnsigned(offset, other) > 0;
   }
 
+  /**
+   * The first epoch from this one on whose low byte is the lineage, or the epoch itself without one
+   * (-1): P16. The upper half identifies the log.
+   */
+  public static long advanced(long epoch, int lineage) {
+    if (lineage < 0) return epoch;
+    int lower = (int) epoch + ((lineage - (int) epoch) & 0xff);
+    return (epoch >>> 32 << 32) | (lower & 0xffff_ffffL);
+  }
+
   /** The greater offset. */
   public static long max(long offset, long other) {
     return above(offset, other) ? offset : other;

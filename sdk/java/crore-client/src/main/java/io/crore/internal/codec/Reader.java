@@ -154,6 +154,12 @@ final class Reader {
     return value;
   }
 
+  int onlyByte() throws FrameException {
+    int value = u8();
+    end();
+    return value;
+  }
+
   void end() throws FrameException {
     if (at != end) throw FrameException.malformed();
   }

@@ -99,6 +99,8 @@ public abstract class ServerFrame {
     public List<Tag> tags = Collections.emptyList();
     public long subscription = -1;
     public long timeMs = -1;
+    /** The low byte of an epoch that advances without loss, or -1; here and in other frames. */
+    public int lineage = -1;
     byte[] bytes;
     int payloadFrom;
 
@@ -117,6 +119,7 @@ public abstract class ServerFrame {
     public long subscription;
     public long partition = -1;
     public long through;
+    public int lineage = -1;
 
     CaughtUpFrame() {
       super(Type.CAUGHT_UP);
@@ -144,6 +147,7 @@ public abstract class ServerFrame {
     public long from;
     public long through;
     public String reason;
+    public int lineage = -1;
 
     SkippedFrame() {
       super(Type.SKIPPED);

@@ -23,6 +23,7 @@ import java.util.List;
 /** Decodes the server's frames. */
 public final class ServerFrames {
   private static final long TAG = 4;
+  private static final long LINEAGE = 18;
   private static final String[] GAP_REASONS = {
     "evicted", "unknown_epoch", "beyond_head", "history_limit", "damaged"
   };
@@ -175,6 +176,7 @@ public final class ServerFrames {
           if (key == 2) it.contentType = value.textToEnd();
           else if (key == TAG) tags.add(new Tag(value.text(), value.textToEnd()));
           else if (key == 10 && it.type == Type.NAMED_MESSAGE) it.subscription = value.onlyVarint32();
+          else if (key == LINEAGE) it.lineage = value.onlyByte();
           else return false;
           return true;
         },
@@ -194,7 +196,13 @@ public final class ServerFrames {
     it.subscription = reader.varint32();
     if ((flags & 1) != 0) it.partition = reader.varint32();
     it.through = reader.varint();
-    reader.options(flags);
+    reader.options(
+        flags,
+        (key, value) -> {
+          if (key == LINEAGE) it.lineage = value.onlyByte();
+          return key == LINEAGE;
+        },
+        0);
     return it;
   }
 
@@ -231,7 +239,13 @@ public final class ServerFrames {
     it.from = reader.varint();
     it.through = reader.varint();
     it.reason = reason(SKIP_REASONS, reader.u8());
-    reader.options(flags);
+    reader.options(
+        flags,
+        (key, value) -> {
+          if (key == LINEAGE) it.lineage = value.onlyByte();
+          return key == LINEAGE;
+        },
+        0);
     return it;
   }
 

@@ -29,11 +29,12 @@ final class Cursors {
   }
 
   /** NAMED_MESSAGE: false if it was settled before. */
-  boolean message(long partition, Place to, long previous) {
+  boolean message(long partition, Place to, long previous, int lineage) {
     Place at = places.get(partition);
-    if (at != null && at.epoch == to.epoch && !above(to.offset, at.offset)) return false;
+    boolean isSame = at == null || Place.advanced(at.epoch, lineage) == to.epoch;
+    if (at != null && isSame && !above(to.offset, at.offset)) return false;
     places.put(partition, to);
-    if (at != null && at.epoch != to.epoch) hole = new Hole(at, new Place(to.epoch, previous));
+    if (!isSame) hole = new Hole(at, new Place(to.epoch, previous));
     return true;
   }
 
@@ -48,10 +49,10 @@ final class Cursors {
   }
 
   /** CAUGHT_UP: the cursor, or null for an unknown partition. */
-  Place caughtUp(long partition, long through) {
+  Place caughtUp(long partition, long through, int lineage) {
     Place at = places.get(partition);
     if (at == null) return null;
-    Place place = new Place(at.epoch, Place.max(at.offset, through));
+    Place place = new Place(Place.advanced(at.epoch, lineage), Place.max(at.offset, through));
     places.put(partition, place);
     return place;
   }

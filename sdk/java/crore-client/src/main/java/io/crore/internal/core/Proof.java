@@ -66,17 +66,21 @@ public final class Proof {
     }
   }
 
-  /** MESSAGE: false if it was settled before. Else {@link #takeHole} has the hole before it, if any. */
-  public boolean message(long previous, long to) {
+  /**
+   * MESSAGE: false if it was settled before. Else {@link #takeHole} has the hole before it, if any. A
+   * lineage advances the epoch: P16.
+   */
+  public boolean message(long previous, long to, int lineage) {
+    long next = Place.advanced(epoch, lineage);
     if (isSet) {
       boolean wasHanded = isHanded && handedEpoch == epoch && !above(to, handedOffset);
       if (!above(to, offset) || wasHanded) return false;
-      if (due != null && due.epoch != epoch) hole = new Hole(due, new Place(epoch, Place.max(previous, offset)));
-      else if (above(previous, offset)) hole = new Hole(new Place(epoch, offset), new Place(epoch, previous));
+      if (due != null && due.epoch != epoch) hole = new Hole(due, new Place(next, Place.max(previous, offset)));
+      else if (above(previous, offset)) hole = new Hole(new Place(epoch, offset), new Place(next, previous));
     }
     due = null;
     isSet = isHanded = true;
-    handedEpoch = epoch;
+    handedEpoch = epoch = next;
     handedOffset = offset = to;
     return true;
   }
@@ -90,18 +94,23 @@ public final class Proof {
   }
 
   /** SKIPPED: P5. */
-  public void skipped(long from, long through) {
+  public void skipped(long from, long through, int lineage) {
     if (!isSet) return;
     if (above(from, offset)) hole = new Hole(new Place(epoch, offset), new Place(epoch, from));
-    offset = Place.max(offset, through);
+    settle(through, lineage);
   }
 
   /** CAUGHT_UP: P6, P7. */
-  public void caughtUp(long through) {
+  public void caughtUp(long through, int lineage) {
     if (!isSet) return;
-    offset = Place.max(offset, through);
+    settle(through, lineage);
     if (due != null) hole = new Hole(due, new Place(epoch, offset));
     due = null;
+  }
+
+  private void settle(long through, int lineage) {
+    epoch = Place.advanced(epoch, lineage);
+    offset = Place.max(offset, through);
   }
 
   private void set(Place place) {

@@ -318,27 +318,27 @@ final class Subscriptions {
     outputs.granted(it);
     if (begin.replaying) return;
     if (it.proof.isGapDue()) it.isCaughtUpDue = true;
-    else caughtUp(now, it, begin.through.offset);
+    else caughtUp(now, it, begin.through.offset, -1);
   }
 
   void message(long now, MessageFrame frame) {
-    CoreSubscription it = proved(now, frame.alias, frame.previous, frame.offset);
+    CoreSubscription it = proved(now, frame.alias, frame.previous, frame.offset, frame.lineage);
     if (it != null) push(now, it, frame.message(it.filter(), it.proof.epoch()));
   }
 
   void message(long now, PlainMessage frame) {
-    CoreSubscription it = proved(now, frame.alias, frame.previous, frame.offset);
+    CoreSubscription it = proved(now, frame.alias, frame.previous, frame.offset, -1);
     if (it != null) push(now, it, frame.message(it.filter(), it.proof.epoch()));
   }
 
   /** The subscription whose next message this is, or null. */
-  private CoreSubscription proved(long now, long alias, long previous, long offset) {
+  private CoreSubscription proved(long now, long alias, long previous, long offset, int lineage) {
     CoreSubscription it = byAlias.get(alias);
     if (it == null) {
       journal.unexpected(now, "message");
       return null;
     }
-    if (!it.proof.message(previous, offset)) {
+    if (!it.proof.message(previous, offset, lineage)) {
       journal.duplicates++;
       return null;
     }
@@ -368,7 +368,8 @@ final class Subscriptions {
   }
 
   private void namedMessage(long now, CoreSubscription it, MessageFrame frame) {
-    if (it.cursors.message(frame.partition, new Place(frame.epoch, frame.offset), frame.previous)) {
+    Place place = new Place(frame.epoch, frame.offset);
+    if (it.cursors.message(frame.partition, place, frame.previous, frame.lineage)) {
       pushHole(now, it, it.cursors.takeHole(), frame.partition);
       journal.messages++;
       push(now, it, frame.message(frame.topic, frame.epoch));
@@ -388,16 +389,16 @@ final class Subscriptions {
     if (it == null) return;
     it.replayed(frame.partition);
     if (!it.isFilter) {
-      caughtUp(now, it, frame.through);
+      caughtUp(now, it, frame.through, frame.lineage);
       return;
     }
-    Place place = it.cursors.caughtUp(frame.partition, frame.through);
+    Place place = it.cursors.caughtUp(frame.partition, frame.through, frame.lineage);
     if (place != null) push(now, it, new CaughtUp(place.toString(), frame.partition));
   }
 
   /** P6 */
-  private void caughtUp(long now, CoreSubscription it, long through) {
-    it.proof.caughtUp(through);
+  private void caughtUp(long now, CoreSubscription it, long through, int lineage) {
+    it.proof.caughtUp(through, lineage);
     pushHole(now, it, it.proof.takeHole(), -1);
     pushCaughtUp(now, it);
   }
@@ -416,7 +417,7 @@ final class Subscriptions {
     if (it == null) return;
     if (it.isFilter) it.cursors.skipped(frame.partition, new Place(frame.epoch, frame.through));
     else {
-      it.proof.skipped(frame.from, frame.through);
+      it.proof.skipped(frame.from, frame.through, frame.lineage);
       pushHole(now, it, it.proof.takeHole(), -1);
     }
     journal.skips++;
