@@ -30,10 +30,11 @@ pub(super) use pending::Watch;
 
 use super::Home;
 use super::dedup::once::{Bounds, Once, Verdict};
+use super::partitions::HomePartition;
 use super::publication::{Checked, Placed, Publisher, RecordAttributes};
 use super::turn::Turn;
 use crate::engine::{NAMES_MAX, Restart, RunName, Tail, TailRecord, WINDOW_MS};
-use crate::mail::Code;
+use crate::mail::{Code, EdgeId, ToEdge};
 use log::{AppendError, Flags, NewRecord, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
 use pending::Pending;
 use stamps::Stamps;
@@ -160,7 +161,9 @@ impl Home {
         let before = engine.through;
         engine.through = offset;
         self.statistics.tail_records += 1;
-        self.partitions[local as usize].lineages.advance(lineage, before + 1);
+        if self.partitions[local as usize].lineages.advance(lineage, before + 1) {
+            self.post_epoch(local, false, turn);
+        }
         for (publisher, names) in missed {
             self.dedup.refused(self.elapsed.ms, &names, Code::LogUnavailable);
             self.refuse_publication(publisher, Code::LogUnavailable.into(), turn);
@@ -332,5 +335,21 @@ impl Home {
             }
         }
         self.statistics.tail_restarts += 1;
+        self.post_epoch(local, true, turn);
+    }
+
+    /// Posts the present epoch of a partition to all edges.
+    fn post_epoch(&self, local: u32, is_restarted: bool, turn: &mut Turn<'_>) {
+        let HomePartition { id: partition, lineages, .. } = &self.partitions[local as usize];
+        let (partition, epoch) = (*partition, lineages.present_epoch());
+        for edge in (0..self.settings.edges_count).map(EdgeId) {
+            turn.out.post(
+                edge,
+                match is_restarted {
+                    true => ToEdge::Restarted { partition, epoch },
+                    false => ToEdge::Epoch { partition, epoch },
+                },
+            );
+        }
     }
 }

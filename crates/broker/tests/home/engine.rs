@@ -210,3 +210,22 @@ fn bounds_do_not_stop_the_tail() {
         count => topics 1 records 0 retained 0 indexes 1 lagging 0
     " }
 }
+
+/// Edges learn of each lineage, and of a partition that begins anew.
+#[test]
+fn edges_follow_the_epoch() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        epochs => e0 restarted p0 7, e1 restarted p0 7
+        tail 1 a one
+        lineage 8
+        tail 2 a two | a three
+        epochs => e0 epoch p0 8, e1 epoch p0 8
+        restart-at 1 primed 1 head 1 lineages 7@1 9@2
+        epochs => e0 restarted p0 9, e1 restarted p0 9
+        tail 2 a other
+        sub e0 s1 a since 8:1 => e0 granted s1 i0 g1 replaying through 1 epoch 9
+        sub e0 s2 a since 8:2
+            e0 granted s2 i0 g2 replaying through 1 epoch 9 gap 0..1 UnknownEpoch
+    " }
+}

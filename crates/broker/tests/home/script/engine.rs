@@ -56,6 +56,7 @@ impl World {
                 self.hear_engine(EngineLetter::Available { partition: PARTITION, is_available });
             }
             ["tails"] => return Some(Some(self.tail_text())),
+            ["epochs"] => return Some(Some(std::mem::take(&mut self.epochs).join(", "))),
             ["count-tail"] => return Some(Some(self.counted_text())),
             _ => return None,
         }

@@ -37,6 +37,7 @@ pub fn check(setup: Setup, script: &str) {
     let mut world = World {
         disk: TestDisk::default(),
         engine: TestEngine::new(START_MS),
+        epochs: Vec::new(),
         looked: VecDeque::new(),
         home: Home::new(settings.clone(), HomeId(0), (1, 2)),
         settings,
@@ -62,6 +63,8 @@ pub fn check(setup: Setup, script: &str) {
 struct World {
     disk: TestDisk,
     engine: TestEngine,
+    /// Letters about epochs that no command has shown.
+    epochs: Vec<String>,
     /// Answers that the disk has read and not given yet.
     looked: VecDeque<DiskLetter>,
     settings: Arc<Settings>,
@@ -333,7 +336,14 @@ impl World {
     fn letters(&mut self) -> Vec<String> {
         let mut texts = Vec::new();
         for (edge, letters) in self.out.letters.iter_mut().enumerate() {
-            texts.extend(letters.drain(..).map(|letter| format!("e{edge} {}", text_of(&letter))));
+            for letter in letters.drain(..) {
+                let text = format!("e{edge} {}", text_of(&letter));
+                match letter {
+                    // Every engine's script has them; `epochs` shows them.
+                    ToEdge::Epoch { .. } | ToEdge::Restarted { .. } => self.epochs.push(text),
+                    _ => texts.push(text),
+                }
+            }
         }
         texts
     }
