@@ -185,8 +185,11 @@ impl Kafka {
         command
     }
 
+    /// Ends with the thread that starts it, so that no broker is left behind by a process that was
+    /// killed.
     fn java(&self, heap_mb: u32) -> Command {
-        let mut command = Command::new("java");
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "java"]);
         command.arg(format!("-Xms{}m", heap_mb / 2)).arg(format!("-Xmx{heap_mb}m"));
         command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]);
         command

@@ -237,8 +237,8 @@ impl Topic {
             topic_id: beginning::topic_id(found.map_or(0, |found| found.id), name),
             partitions_count: partitions.len(),
             leaderless: partitions.iter().filter(|it| it.leader.is_none()).count(),
-            replicas: partitions.iter().map(|it| it.replicas).min().unwrap_or(0),
-            in_sync: partitions.iter().map(|it| it.in_sync).min().unwrap_or(0),
+            replicas: partitions.iter().map(|it| it.replicas.len()).min().unwrap_or(0),
+            in_sync: partitions.iter().map(|it| it.in_sync.len()).min().unwrap_or(0),
             options: Vec::new(),
         }
     }

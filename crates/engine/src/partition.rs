@@ -178,13 +178,17 @@ impl Partition {
     }
 
     /// Compares with the end that the engine tells of a quiet partition. A finding must last for
-    /// `lasting_ms` without any progress: after an election, a leader may know less for a moment.
+    /// `lasting_ms` without any progress.
+    ///
+    /// After an election, a leader may know a lower end until its followers are back. So a shorter
+    /// log counts only if no record was read: with one, librdkafka asks each new leader whether it
+    /// has that record.
     pub(crate) fn examine(&mut self, end: u64, now_ms: u64, lasting_ms: u64) -> Option<Finding> {
         let reading = self.reading_mut()?;
         let next = reading.next;
         let finding = match end {
             end if end > next => Finding::Silent,
-            end if end < reading.end => Finding::Shorter,
+            end if end < reading.end && reading.lineage.is_none() => Finding::Shorter,
             _ => {
                 reading.doubt = None;
                 return None;
@@ -265,6 +269,9 @@ mod tests {
     #[test]
     fn a_log_that_became_shorter_is_found_after_a_while() {
         let mut partition = begun();
+        assert_eq!(partition.examine(90, 2_000, 2_000), None);
+        assert_eq!(partition.examine(90, 9_000, 2_000), None, "the lineage decides");
+        partition.begin(100, None, 110, 0);
         partition.settle(105, 0);
         assert_eq!(partition.examine(105, 2_000, 2_000), None, "the head was 110");
         assert_eq!(partition.examine(110, 3_000, 2_000), None, "it is there after all");

@@ -150,7 +150,10 @@ pub struct Token {
 
 /// Takes lines for people.
 #[derive(Clone)]
-pub struct LogLines(pub Arc<dyn Fn(Severity, &str) + Send + Sync>);
+pub struct LogLines(pub Arc<LogLine>);
+
+/// Takes a line for people.
+pub type LogLine = dyn Fn(Severity, &str) + Send + Sync;
 
 /// The urgency of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

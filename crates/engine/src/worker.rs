@@ -99,7 +99,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             return Err(EngineError("engine: a partition has no home".to_owned()));
         }
         let publisher = Publisher::new(&settings, &wake)?;
-        Ok(Worker {
+        let mut worker = Worker {
             credits: vec![i64::from(settings.credit_bytes); homes_count],
             reader: Reader::new(&settings, &wake)?,
             publisher,
@@ -119,7 +119,10 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             now_ms: 0,
             answered_ms: 0,
             tick_ms: 0,
-        })
+        };
+        // From the first moment, all partitions are starting.
+        worker.share();
+        Ok(worker)
     }
 
     pub(crate) fn run(mut self) {
@@ -196,6 +199,10 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         scrap((self.reader, self.publisher));
     }
 
+    fn microseconds(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
     fn letter(&self, home: HomeId, letter: EngineLetter) {
         (self.post)(home, letter);
     }
@@ -203,17 +210,15 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
     /// An event that is not the business of one part.
     fn serve_common(&mut self, event: Event, client: &str) {
         match event {
+            // The group has no member, so its coordinator does not matter.
+            Event::Error { error, .. } if error.text.starts_with("GroupCoordinator") => {}
             Event::Error { error, .. } => {
                 self.statistics.errors += 1;
                 self.say(Severity::Warning, &format!("{client}: {error}"));
             }
-            Event::Line { level, text } => {
-                let severity = match level {
-                    ..=3 => Severity::Error,
-                    4 => Severity::Warning,
-                    _ => Severity::Info,
-                };
-                self.say(severity, &format!("{client}: {text}"));
+            // Failed connections are errors already.
+            Event::Line { level, text } if level <= 4 && !text.starts_with("FAIL") => {
+                self.say(Severity::Info, &format!("{client}: {text}"));
             }
             _ => {}
         }

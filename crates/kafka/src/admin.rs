@@ -21,17 +21,17 @@ pub struct TopicDescription {
     pub partitions: Vec<PartitionDescription>,
 }
 
-/// A partition as the cluster describes it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A partition as the cluster describes it. Brokers have numbers.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartitionDescription {
     /// The number in the topic.
     pub partition: i32,
     /// The broker that leads it; none during an election.
     pub leader: Option<i32>,
     /// Brokers with a complete copy.
-    pub in_sync: usize,
+    pub in_sync: Vec<i32>,
     /// Brokers that should have a copy.
-    pub replicas: usize,
+    pub replicas: Vec<i32>,
 }
 
 /// The cluster as it describes itself.
@@ -42,6 +42,9 @@ pub struct ClusterDescription {
     /// The number of its living brokers.
     pub brokers: usize,
 }
+
+/// The name of a topic, and the result of a command about it.
+pub type TopicResult = (String, Result<(), Error>);
 
 /// A topic to create.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -204,14 +207,16 @@ impl PartitionDescription {
         unsafe {
             let leader = sys::rd_kafka_TopicPartitionInfo_leader(partition);
             let leader = (!leader.is_null()).then(|| sys::rd_kafka_Node_id(leader));
-            let (mut in_sync, mut replicas) = (0, 0);
-            sys::rd_kafka_TopicPartitionInfo_isr(partition, &raw mut in_sync);
-            sys::rd_kafka_TopicPartitionInfo_replicas(partition, &raw mut replicas);
+            let (mut in_sync_count, mut replicas_count) = (0, 0);
+            let in_sync = sys::rd_kafka_TopicPartitionInfo_isr(partition, &raw mut in_sync_count);
+            let replicas =
+                sys::rd_kafka_TopicPartitionInfo_replicas(partition, &raw mut replicas_count);
+            let id = |node: &*const sys::rd_kafka_Node_t| sys::rd_kafka_Node_id(*node);
             PartitionDescription {
                 partition: sys::rd_kafka_TopicPartitionInfo_partition(partition),
                 leader: leader.filter(|id| *id >= 0),
-                in_sync,
-                replicas,
+                in_sync: lent(in_sync.cast_const(), in_sync_count).iter().map(id).collect(),
+                replicas: lent(replicas.cast_const(), replicas_count).iter().map(id).collect(),
             }
         }
     }
@@ -234,9 +239,7 @@ impl ClusterDescription {
 
 /// # Safety
 /// `event` is the result of CreateTopics.
-pub(crate) unsafe fn created(
-    event: *mut sys::rd_kafka_event_t,
-) -> Vec<(String, Result<(), Error>)> {
+pub(crate) unsafe fn created(event: *mut sys::rd_kafka_event_t) -> Vec<TopicResult> {
     // SAFETY: the caller's promise.
     unsafe {
         let result = sys::rd_kafka_event_CreateTopics_result(event);
@@ -248,9 +251,7 @@ pub(crate) unsafe fn created(
 
 /// # Safety
 /// `event` is the result of DeleteTopics.
-pub(crate) unsafe fn deleted(
-    event: *mut sys::rd_kafka_event_t,
-) -> Vec<(String, Result<(), Error>)> {
+pub(crate) unsafe fn deleted(event: *mut sys::rd_kafka_event_t) -> Vec<TopicResult> {
     // SAFETY: the caller's promise.
     unsafe {
         let result = sys::rd_kafka_event_DeleteTopics_result(event);
@@ -265,7 +266,7 @@ pub(crate) unsafe fn deleted(
 unsafe fn topic_results(
     start: *mut *const sys::rd_kafka_topic_result_t,
     count: usize,
-) -> Vec<(String, Result<(), Error>)> {
+) -> Vec<TopicResult> {
     // SAFETY: the caller's promise.
     unsafe {
         let result = |topic: &*const sys::rd_kafka_topic_result_t| {

@@ -117,12 +117,11 @@ impl Client {
                 text.len(),
             )
         };
-        // SAFETY: librdkafka ends the text with a zero.
         if code == 0 {
-            Ok(())
-        } else {
-            Err(Error { code, text: unsafe { text_of(text.as_ptr()) } })
+            return Ok(());
         }
+        // SAFETY: librdkafka ends the text with a zero.
+        Err(Error { code, text: unsafe { text_of(text.as_ptr()) } })
     }
 
     /// Reports that there is no token.

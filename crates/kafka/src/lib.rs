@@ -15,8 +15,11 @@ mod consumer;
 mod message;
 mod producer;
 mod queue;
+mod transaction;
 
-pub use admin::{ClusterDescription, NewTopic, PartitionDescription, TopicDescription};
+pub use admin::{
+    ClusterDescription, NewTopic, PartitionDescription, TopicDescription, TopicResult,
+};
 pub use client::{Client, Error, Kind};
 pub use consumer::{ListedOffset, OffsetQuery, Place};
 pub use message::{MessageRef, Timestamp};

@@ -1,6 +1,6 @@
 //! Queues of a client: what its threads have for us.
 
-use crate::admin::{ClusterDescription, TopicDescription};
+use crate::admin::{ClusterDescription, TopicDescription, TopicResult};
 use crate::client::{Client, Error, code_text, text_of};
 use crate::consumer::ListedOffset;
 use crate::message::MessageRef;
@@ -75,7 +75,7 @@ pub enum Event {
     /// The answer to [`Client::describe_cluster`].
     Cluster(Result<ClusterDescription, Error>),
     /// The answer to [`Client::create_topics`] and [`Client::delete_topics`]: a result for each.
-    TopicResults(Result<Vec<(String, Result<(), Error>)>, Error>),
+    TopicResults(Result<Vec<TopicResult>, Error>),
     /// The answer to [`Client::describe_topic_options`].
     TopicOptions {
         /// The question's note.

@@ -12,6 +12,7 @@ use anyhow::{Result, bail};
 use crate::asyncapi;
 use crate::deploy;
 use crate::dist;
+use crate::engine;
 use crate::machine;
 use crate::package;
 use crate::sdk_fleet;
@@ -70,6 +71,7 @@ const STEPS: &[Step] = &[
     step("sdk-python", "the Python SDK: scenarios, a node, types, package", sdk_python::check),
     step("sdk-go", "the Go SDK: scenarios, a node, races, leaks, package", sdk_go::check),
     step("sdk-fleet", "clients of every SDK under each fault: nothing is lost", sdk_fleet::check),
+    step("engine", "the engine on real brokers: kills, elections, holes, losses", engine::check),
     step("dist", "npm, PyPI, tarball, deb, rpm: built, and tried from the local file", dist::check),
     step("crash", "the binary is killed under load: nothing acknowledged is lost", steps::crash),
     step("units", "systemd accepts the units, and rates their exposure", package::check_units),
@@ -85,6 +87,7 @@ const STEPS: &[Step] = &[
     ),
     slow("sweep", "simulation of whole nodes, many seeds", steps::sweep),
     slow("crashes", "the step `crash` with many kills", steps::crashes),
+    slow("engine-long", "the step `engine` with many killed leaders", engine::check_long),
     slow("sdk-java-long", "the step `sdk-java` with 10,000 cycles for leaks", sdk_java::check_long),
     slow("sdk-fleet-long", "the step `sdk-fleet` with 100 clients of each", sdk_fleet::check_long),
     slow("conformance", "WebSocket conformance, all cases of compression too", steps::conformance),

@@ -13,6 +13,7 @@ mod budget;
 mod ci;
 mod deploy;
 mod dist;
+mod engine;
 mod fuzz;
 mod generate;
 mod machine;
@@ -44,6 +45,7 @@ usage: cargo xtask <command>
   budget --store            measure what a message costs, and make it the budget
   fuzz --minutes N [--jobs N] [--target NAME]
                             search for inputs that break a decoder, all targets for their share of the time
+  kafka [--brokers N]       start brokers of Apache Kafka, three without the option, and print their addresses
   dist                      build all packages of a release, in target/dist
   setup                     install what the tests need (Debian packages, npm and Python packages)
 ";
@@ -84,6 +86,7 @@ fn dispatch(arguments: &[String]) -> Result<bool> {
         ["generate", "--check"] => generate::check(&workspace.root).map(|()| true),
         ["budget", "--store"] => budget::store(&workspace).map(|()| true),
         ["fuzz", options @ ..] => fuzz::run(&workspace, &fuzz::Options::parse(options)?),
+        ["kafka", options @ ..] => engine::brokers(&workspace, options).map(|()| true),
         ["dist"] => {
             println!("{}", dist::release(&workspace)?.display());
             Ok(true)

@@ -27,7 +27,7 @@ pub(super) struct Publisher {
 pub(super) struct Pending {
     partition: u32,
     counter: u64,
-    since_ms: u64,
+    since_us: u64,
 }
 
 /// The time for which a partition refuses after records could not be sent, in milliseconds.
@@ -70,7 +70,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         let pending = Pending {
             partition: index as u32,
             counter: publish.name.counter,
-            since_ms: self.now_ms,
+            since_us: self.microseconds(),
         };
         let note = self.publisher.pending.insert(pending);
         let produced = self.publisher.client.produce(&Produce {
@@ -127,6 +127,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
 
     fn answer(&mut self, deliveries: &[Delivery]) {
         let mut refused: BTreeMap<(u32, u16), Vec<u64>> = BTreeMap::new();
+        let now_us = self.microseconds();
         for delivery in deliveries {
             let note = u32::try_from(delivery.note).unwrap_or(u32::MAX);
             let Some(pending) = self.publisher.pending.remove(note) else { continue };
@@ -135,8 +136,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             match delivery.status {
                 DeliveryStatus::Appended => {
                     self.answered_ms = self.now_ms;
-                    let took_ms = self.now_ms.saturating_sub(pending.since_ms);
-                    self.statistics.produce.record(took_ms * 1_000);
+                    self.statistics.produce.record(now_us.saturating_sub(pending.since_us));
                 }
                 DeliveryStatus::Unknown => self.statistics.unknown += 1,
                 DeliveryStatus::NotSent => {

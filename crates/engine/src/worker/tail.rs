@@ -21,10 +21,12 @@ pub(super) struct Reader {
     consumer: Queue,
     /// One for each home.
     homes: Vec<Queue>,
-    /// Whether the partitions that are read have changed.
+    /// Whether the partitions that are read have changed, or the client is of no use any more.
     pub(super) is_stale: bool,
-    /// Whether the client has to be replaced.
-    pub(super) is_useless: bool,
+    /// A second assignment undoes the forwarding to the homes' queues, so it takes a new client.
+    is_assigned: bool,
+    /// No new client before this time.
+    next_ms: u64,
 }
 
 /// Messages that are read at once.
@@ -33,6 +35,8 @@ const BATCH: usize = 128;
 const TURN_MAX: usize = 4_096;
 /// Bytes of a letter after which it goes to its home.
 const LETTER_BYTES_MAX: u32 = 256 << 10;
+/// The time between two attempts to start the tail, in milliseconds.
+const RETRY_MS: u64 = 1_000;
 /// The maximum time of a new assignment, in milliseconds.
 const SEEK_MS: i32 = 1_000;
 
@@ -44,7 +48,15 @@ impl Reader {
         for queue in homes.iter().chain([&main, &consumer]) {
             queue.wake(wake.descriptor());
         }
-        Ok(Reader { client, main, consumer, homes, is_stale: false, is_useless: false })
+        Ok(Reader {
+            client,
+            main,
+            consumer,
+            homes,
+            is_stale: false,
+            is_assigned: false,
+            next_ms: 0,
+        })
     }
 }
 
@@ -58,13 +70,15 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
                     self.give_token(&queue);
                 }
                 Event::Error { error, is_fatal } => {
-                    self.reader.is_useless |= is_fatal;
+                    self.reader.is_stale |= is_fatal;
                     self.serve_common(Event::Error { error, is_fatal }, "consumer");
                 }
                 other => self.serve_common(other, "consumer"),
             }
         }
         while let Some(event) = self.reader.consumer.poll(0) {
+            // A message belongs into its home's queue. Here it would be lost.
+            self.reader.is_stale |= event == Event::Other;
             self.serve_common(event, "consumer");
         }
     }
@@ -206,25 +220,27 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         self.say(Severity::Error, &format!("{place} begins anew at offset {next}: {reason}"));
         self.partitions[index].life = Life::New;
         self.watch.lost.insert(index, next);
+        // Perhaps the topic is another one. The partition begins after a description that is newer
+        // than the loss.
+        self.watch.describe_again(self.partitions[index].log);
     }
 
-    /// Gives the reader its partitions, if they have changed; a useless reader is replaced.
+    /// Gives a new reader the partitions, if they have changed or the last one is of no use.
     pub(super) fn assign_if_needed(&mut self) {
-        if self.reader.is_useless {
+        if !self.reader.is_stale || self.now_ms < self.reader.next_ms {
+            return;
+        }
+        if self.reader.is_assigned {
             match Reader::new(&self.settings, &self.wake) {
-                Ok(reader) => {
-                    scrap(std::mem::replace(&mut self.reader, reader));
-                    self.reader.is_stale = true;
-                }
+                Ok(reader) => scrap(std::mem::replace(&mut self.reader, reader)),
                 Err(error) => {
                     self.say(Severity::Error, &format!("no new consumer: {error}"));
                     return;
                 }
             }
         }
-        if !std::mem::take(&mut self.reader.is_stale) {
-            return;
-        }
+        self.reader.is_stale = false;
+        self.reader.is_assigned = true;
         let mut places = Vec::new();
         for partition in &self.partitions {
             let Some(reading) = partition.reading() else { continue };
@@ -250,6 +266,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         if let Err(error) = assigned {
             self.statistics.errors += 1;
             self.reader.is_stale = true;
+            self.reader.next_ms = self.now_ms + RETRY_MS;
             self.say(Severity::Warning, &format!("the tail does not start yet: {error}"));
         }
     }

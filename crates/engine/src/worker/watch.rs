@@ -26,6 +26,9 @@ pub(super) struct Watch {
     quiet_next_ms: u64,
     /// The last description of each log's partitions.
     described: Vec<Vec<PartitionDescription>>,
+    /// The note of that description, and the one behind which partitions may begin.
+    described_note: Vec<u64>,
+    begins_after: Vec<u64>,
     /// Partitions that begin anew, with the next offset of the life before.
     pub(super) lost: HashMap<usize, u64>,
 }
@@ -60,6 +63,8 @@ impl Watch {
             quiet: None,
             quiet_next_ms: 0,
             described: vec![Vec::new(); logs_count],
+            described_note: vec![0; logs_count],
+            begins_after: vec![0; logs_count],
             lost: HashMap::new(),
         }
     }
@@ -69,6 +74,14 @@ impl Watch {
         self.topics = None;
         self.beginnings = None;
         self.quiet = None;
+    }
+
+    /// Has a log described at once. Before that, none of its partitions begins.
+    pub(super) fn describe_again(&mut self, log: usize) {
+        self.begins_after[log] = self.number;
+        self.topics = None;
+        self.topics_next_ms = 0;
+        self.beginnings = None;
     }
 
     fn note(&mut self) -> u64 {
@@ -99,7 +112,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         let (timeout_ms, publisher) = (self.timeout_ms(), &self.publisher);
         let names: Vec<&str> = self.settings.logs.iter().map(|log| log.topic.as_str()).collect();
         publisher.client.describe_topics(&names, timeout_ms, note, &publisher.queue);
-        for (index, log) in self.logs.iter().enumerate().filter(|(_, log)| !log.has_options) {
+        for (index, _) in self.logs.iter().enumerate().filter(|(_, log)| !log.has_options) {
             let name = names[index];
             // The name was valid as a C string before.
             _ = publisher.client.describe_topic_options(
@@ -108,7 +121,6 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
                 index as u64,
                 &publisher.queue,
             );
-            debug_assert!(!log.has_options);
         }
     }
 
@@ -153,12 +165,12 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         for topic in topics {
             let named = |log: &crate::settings::EngineLog| log.topic == topic.name;
             if let Some(index) = self.settings.logs.iter().position(named) {
-                self.topic_described(index, topic);
+                self.topic_described(index, note, topic);
             }
         }
     }
 
-    fn topic_described(&mut self, index: usize, topic: TopicDescription) {
+    fn topic_described(&mut self, index: usize, note: u64, topic: TopicDescription) {
         let count = self.logs[index].mapping.partitions_count as usize;
         let fault = match &topic.result {
             Err(error) => Some(error.to_string()),
@@ -188,6 +200,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             Some(_) => {}
         }
         self.watch.described[index] = topic.partitions;
+        self.watch.described_note[index] = note;
     }
 
     /// The first description of a topic: partitions whose homes know it go on.
@@ -218,7 +231,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             self.watch.lost.remove(&place);
         }
         self.statistics.recreated += u64::from(count);
-        self.reader.is_useless = true;
+        self.reader.is_stale = true;
         self.watch.beginnings = None;
         self.replace_publisher();
     }
@@ -234,11 +247,13 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         }
         let is_due = |index: &usize| {
             let partition = &self.partitions[*index];
-            let described = &self.watch.described[partition.log];
+            let (watch, log) = (&self.watch, partition.log);
             let leads = |it: &PartitionDescription| {
                 it.partition == partition.place.cast_signed() && it.leader.is_some()
             };
-            matches!(partition.life, Life::New) && described.iter().any(leads)
+            matches!(partition.life, Life::New)
+                && watch.described_note[log] > watch.begins_after[log]
+                && watch.described[log].iter().any(leads)
         };
         let partitions: Vec<usize> = (0..self.partitions.len()).filter(is_due).collect();
         if partitions.is_empty() {
@@ -326,11 +341,8 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
     fn restart(&mut self, index: usize, restart: Restart, first: Found) {
         if let Some(next) = self.watch.lost.remove(&index) {
             let is_overtaken = first.is_some_and(|(first, _)| first > next);
-            let counter = match is_overtaken {
-                true => &mut self.statistics.overtaken,
-                false => &mut self.statistics.truncations,
-            };
-            *counter += 1;
+            self.statistics.overtaken += u64::from(is_overtaken);
+            self.statistics.truncations += u64::from(!is_overtaken);
         }
         let line = format!(
             "{} is read from offset {}, served from {}, to {} at present",
@@ -379,10 +391,11 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
     fn compare(&mut self, offsets: &[ListedOffset]) {
         let lasting_ms = self.settings.silence_max_ms / 2;
         for listed in offsets {
-            let (Some(index), Ok(end)) = (self.listed_index(listed), &listed.offset) else {
+            let (Some(index), Ok(Some((end, _)))) = (self.listed_index(listed), &listed.offset)
+            else {
                 continue;
             };
-            let end = end.map_or(0, |(offset, _)| offset);
+            let end = *end;
             let has_credit = self.credits[usize::from(self.partitions[index].home)] > 0;
             if !has_credit || !self.partitions[index].is_quiet(self.now_ms, lasting_ms) {
                 continue;
@@ -394,7 +407,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
                 }
                 Some(Finding::Silent) => {
                     self.statistics.watchdog += 1;
-                    self.reader.is_useless = true;
+                    self.reader.is_stale = true;
                     let place = self.name_of(index);
                     let line = format!("{place} brings nothing up to {end}: a new consumer");
                     self.say(Severity::Warning, &line);
@@ -412,7 +425,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             let takes = |it: &PartitionDescription| {
                 it.partition == partition.place.cast_signed()
                     && it.leader.is_some()
-                    && it.in_sync >= log.in_sync_min
+                    && it.in_sync.len() >= log.in_sync_min
             };
             let is_known = log.id.is_some() && log.fault.is_none();
             let is_available = is_known

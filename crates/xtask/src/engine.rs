@@ -1,0 +1,42 @@
+//! The tests of the engine on real brokers, and brokers for manual use. Maven fetches their jars
+//! into the target folder, once.
+
+use anyhow::{Context, Result};
+
+use crate::shell::{self, Workspace};
+use crate::tally::Tally;
+
+/// Brokers of `cargo xtask kafka` without an option.
+const BROKERS: &str = "3";
+
+/// Runs the tests, each broker a process of its own.
+pub fn check(workspace: &Workspace) -> Result<Tally> {
+    check_with(workspace, &[])
+}
+
+/// Runs them with kills of leaders in a row.
+pub fn check_long(workspace: &Workspace) -> Result<Tally> {
+    check_with(workspace, &["--long"])
+}
+
+fn check_with(workspace: &Workspace, options: &[&str]) -> Result<Tally> {
+    let package = ["-p", "engine", "--features", "real-brokers", "--test", "real"];
+    let lint = [&["clippy", "--locked"], &package[..], &["--", "-D", "warnings"]].concat();
+    shell::run(&mut workspace.cargo(&lint))?;
+    let test = [&["test", "--locked"], &package[..], &["--"], options].concat();
+    shell::run_tests(workspace.cargo(&test).env("CRORE_KAFKA", workspace.foreign().join("kafka")))
+}
+
+/// Starts brokers, prints their addresses, and runs until it is interrupted.
+pub fn brokers(workspace: &Workspace, options: &[&str]) -> Result<()> {
+    let count = match options {
+        [] => BROKERS,
+        ["--brokers", count] => count,
+        _ => anyhow::bail!("the only option is --brokers N"),
+    };
+    count.parse::<u16>().context("--brokers needs a number")?;
+    let folder = workspace.foreign().join("kafka");
+    let folder = folder.to_string_lossy();
+    let arguments = ["run", "--locked", "--quiet", "-p", "brokers", "--", &folder, count];
+    shell::run(&mut workspace.cargo(&arguments))
+}
