@@ -7,6 +7,7 @@
 //! A new target consists of a function here, its name in [`TARGETS`], one line in `fuzz_targets/`,
 //! one entry in `Cargo.toml`, and seeds in [`seeds`].
 
+mod engine_record;
 mod entitlement;
 mod handed;
 mod http;
@@ -23,6 +24,7 @@ mod websocket;
 #[path = "../../crates/wire/tests/drive/mod.rs"]
 mod drive;
 
+pub use engine_record::engine_record;
 pub use entitlement::token;
 pub use handed::handed;
 pub use http::{event_stream, http_body, http_request, http_response, http_target};
@@ -44,6 +46,7 @@ macro_rules! targets {
 
 /// All targets by name.
 pub const TARGETS: &[(&str, Target)] = targets![
+    engine_record,
     websocket_frame,
     websocket_message,
     websocket_handshake,

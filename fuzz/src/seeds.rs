@@ -22,6 +22,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "http_response" => texts(RESPONSES),
         "http_body" => texts(BODIES),
         "http_target" => texts(TARGETS),
+        "engine_record" => crate::engine_record::seeds(),
         "event_stream" => texts(STREAMS),
         "handed" => crate::handed::seeds(),
         "native_client_frame" => vectors(include_str!("../../spec/vectors/client_frames.json")),

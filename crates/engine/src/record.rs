@@ -205,6 +205,10 @@ impl Mapping {
     /// that are no text.
     fn read_attribute<'a>(&self, name: &'a [u8], value: &'a [u8], read: &mut Headers<'a>) {
         let (Ok(name), Ok(value)) = (str::from_utf8(name), str::from_utf8(value)) else { return };
+        // It could not be written back.
+        if name.contains('\0') {
+            return;
+        }
         if name.as_bytes() == CONTENT_TYPE.to_bytes() {
             read.content_type = read.content_type.or(Some(value));
         } else if let Some(key) = name.strip_prefix(TAG_PREFIX) {
