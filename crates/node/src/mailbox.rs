@@ -5,11 +5,13 @@
 //! flight (`broker::mail`), not this module.
 
 use crate::asker::Asker;
+use crate::engine_thread::ToEngine;
 use crate::logs::LogStatistics;
 use crate::orders::{LogOrder, Order};
 use crate::timing::{Stamps, Timings};
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::EdgeStatistics;
+use broker::engine::{EngineLetter, EngineRequest};
 use broker::home::HomeStatistics;
 use broker::inspect::Question;
 use broker::mail::{ToEdge, ToHome};
@@ -49,6 +51,11 @@ pub enum Post {
         since_us: u64,
         /// The letters, in order.
         letters: Vec<DiskLetter>,
+    },
+    /// From the engine's thread to a home.
+    Engine {
+        /// The letters, in order.
+        letters: Vec<EngineLetter>,
     },
     /// A request from the node.
     Control(Control),
@@ -107,6 +114,11 @@ pub trait Mailbox {
     /// earliest start of their publications ([`Stamps::since_us`]).
     fn ask(&mut self, log: u16, since_us: u64, requests: Vec<DiskRequest>);
 
+    /// Sends a home's requests to the engine.
+    fn ask_engine(&mut self, requests: Vec<EngineRequest>) {
+        debug_assert!(requests.is_empty(), "no log is in an engine");
+    }
+
     /// Takes the received messages, in each sender's order.
     fn receive(&mut self, posts: &mut Vec<Post>);
 
@@ -130,6 +142,7 @@ pub struct ThreadMailbox {
     others: Arc<[Address]>,
     /// Senders by the logs' indexes; none for a log in memory.
     logs: Arc<[Option<Sender<ToLog>>]>,
+    engine: Option<Sender<ToEngine>>,
     sent: u64,
     received: u64,
 }
@@ -176,6 +189,7 @@ impl ThreadMailbox {
     pub(crate) fn mesh(
         wakers: Vec<Arc<dyn Wake>>,
         logs: Arc<[Option<Sender<ToLog>>]>,
+        engine: Option<Sender<ToEngine>>,
     ) -> (Vec<ThreadMailbox>, Arc<[Address]>) {
         let mut receivers = Vec::new();
         let mut addresses = Vec::new();
@@ -192,6 +206,7 @@ impl ThreadMailbox {
                 incoming,
                 others: others.clone(),
                 logs: logs.clone(),
+                engine: engine.clone(),
                 sent: 0,
                 received: 0,
             })
@@ -212,6 +227,14 @@ impl Mailbox for ThreadMailbox {
             self.sent += 1;
             // A stopped log thread accepts nothing; the node is about to stop, too.
             let _ = log.send(ToLog::Requests { from, since_us, requests });
+        }
+    }
+
+    fn ask_engine(&mut self, requests: Vec<EngineRequest>) {
+        if let Some(engine) = &self.engine {
+            self.sent += 1;
+            // A stopped thread accepts nothing; the node is about to stop, too.
+            let _ = engine.send(ToEngine::Requests { from: self.shard, requests });
         }
     }
 

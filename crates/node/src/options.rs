@@ -4,6 +4,7 @@
 //! other.
 
 use crate::admission::AdmissionOptions;
+use crate::engine::Engine;
 use crate::journal::JournalSender;
 use crate::log_thread::LogError;
 use crate::proxied::ProxiedOptions;
@@ -45,6 +46,10 @@ pub struct NodeOptions<T = Sockets> {
     /// Directory of the logs on disk, each in a subdirectory with its name; required if there is
     /// such a log.
     pub data_dir: Option<PathBuf>,
+    /// The client of the engine; required if a log is there.
+    pub engine: Option<Box<dyn Engine>>,
+    /// Whether the node counts as ready while the engine does not answer.
+    pub ready_without_engine: bool,
     /// The authenticator; required if the settings have entitlement.
     pub authenticator: Option<Arc<dyn Authenticator>>,
     /// The destination of events of clients, if the settings enable them.
@@ -97,6 +102,8 @@ pub enum StartError {
     System(io::Error),
     /// The log on disk with this name cannot be opened.
     Log(String, LogError),
+    /// The client of the engine did not start, for this reason.
+    Engine(String),
 }
 
 impl fmt::Display for StartError {
@@ -106,6 +113,7 @@ impl fmt::Display for StartError {
                 write!(formatter, "cannot listen on {address}: {error}")
             }
             StartError::System(error) => write!(formatter, "cannot start: {error}"),
+            StartError::Engine(why) => write!(formatter, "engine: {why}"),
             StartError::Log(name, error) => write!(formatter, "log \"{name}\": {error}"),
         }
     }

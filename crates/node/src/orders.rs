@@ -42,6 +42,19 @@ pub(crate) enum LogOrder {
     Thaw,
 }
 
+/// The coordinator's orders to the engine's thread.
+#[derive(Debug)]
+pub(crate) enum EngineOrder {
+    /// Post no letters to homes.
+    Freeze,
+    /// Count the batches sent to homes and received from them.
+    Count(Sender<(u64, u64)>),
+    /// Return the state. Homes get no letters after it.
+    HandOver(Sender<Vec<u8>>),
+    /// Continue as before.
+    Thaw,
+}
+
 /// A log worker's state, and the lock on its log.
 #[derive(Debug)]
 pub(crate) struct HandedOver {

@@ -15,6 +15,7 @@ use crate::timing::Watch;
 use crate::users::Users;
 use broker::disk::DiskLetter;
 use broker::edge::{Edge, Pressure, Written};
+use broker::engine::EngineLetter;
 use broker::entitlement::Authenticator;
 use broker::home::{Home, HomeOutputs};
 use broker::mail::{EdgeId, HomeId, ToEdge, ToHome};
@@ -321,6 +322,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                     self.watch.home_takes(since_us);
                     self.give_home_from_disk(log, letters);
                 }
+                Post::Engine { letters } => self.give_home_from_engine(letters),
                 Post::Control(control) => self.control(control),
             }
         }
@@ -370,6 +372,16 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         };
         for letter in letters {
             home.disk(self.now, log, letter, &mut *self.memory, &mut self.home_out);
+        }
+    }
+
+    fn give_home_from_engine(&mut self, letters: Vec<EngineLetter>) {
+        let Some(home) = &mut self.home else {
+            debug_assert!(false, "the engine's letters go to homes");
+            return;
+        };
+        for letter in letters {
+            home.engine(self.now, letter, &mut *self.memory, &mut self.home_out);
         }
     }
 

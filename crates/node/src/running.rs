@@ -9,6 +9,8 @@ pub use ending::IO_THREADS_END;
 pub use starting::start;
 
 use crate::admission::{Admission, AdmissionStatistics};
+use crate::engine::EngineStatistics;
+use crate::engine_thread::{self, ToEngine};
 use crate::log_thread::{self, Troubles};
 use crate::logs::LogStatistics;
 use crate::mailbox::{Address, Control, Post, Report, ToLog};
@@ -65,6 +67,8 @@ pub struct NodeStatistics {
     pub home: HomeStatistics,
     /// Counters of the log threads.
     pub log: LogStatistics,
+    /// Counters of the engine's client and thread, if there is one.
+    pub engine: EngineStatistics,
     /// Counters of the sockets.
     pub sockets: net::Statistics,
     /// Counters of TLS, if there is any.
@@ -83,6 +87,8 @@ pub struct NodeStatistics {
     pub silent_threads: u16,
     /// Number of log threads that did not answer in time.
     pub silent_logs: u16,
+    /// Whether the engine's thread did not answer in time.
+    pub silent_engine: bool,
     /// Bytes of memory that shards and log threads have touched, by component.
     pub memory: Components,
 }
@@ -113,6 +119,12 @@ pub struct Node {
     /// Unanswered questions to the log threads, by the logs' indexes.
     pub(crate) log_reports: Vec<Asked<LogStatistics>>,
     pub(crate) log_threads: Vec<JoinHandle<io::Result<()>>>,
+    /// The channel to the engine's thread, if a log is there.
+    pub(crate) engine: Option<Sender<ToEngine>>,
+    /// Unanswered questions to the engine's thread.
+    pub(crate) engine_reports: Asked<EngineStatistics>,
+    pub(crate) engine_thread: Option<JoinHandle<io::Result<()>>>,
+    pub(crate) ready_without_engine: bool,
     pub(crate) is_draining: AtomicBool,
     pub(crate) connections_max: u64,
     /// The settings of the shards, or those in their mailboxes.
@@ -137,6 +149,8 @@ impl fmt::Debug for Shards {
 
 /// Time limit for a report; a longer turn is a larger problem.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
+/// An engine that answers nothing for longer makes the node not ready, in milliseconds.
+const ENGINE_SILENCE_MAX_MS: u64 = 10_000;
 
 impl Node {
     /// Addresses of clients without TLS, with the selected ports.
@@ -165,7 +179,7 @@ impl Node {
         if self.is_draining.load(Ordering::Relaxed) {
             return Some("draining");
         }
-        let mut threads = self.threads.iter().chain(&self.log_threads);
+        let mut threads = self.threads.iter().chain(&self.log_threads).chain(&self.engine_thread);
         if threads.any(JoinHandle::is_finished) {
             return Some("a thread has ended");
         }
@@ -176,8 +190,24 @@ impl Node {
         if statistics.home.logs_unavailable > 0 || statistics.log.unavailable > 0 {
             return Some("a log on disk accepts no publications");
         }
+        if let Some(why) = self.engine_unready(&statistics) {
+            return Some(why);
+        }
         let has_room = statistics.edge.connections < self.connections_max;
         (!has_room).then_some("the maximum number of connections is reached")
+    }
+
+    /// The reason why the engine's logs are not served as they should.
+    fn engine_unready(&self, statistics: &NodeStatistics) -> Option<&'static str> {
+        let engine = &statistics.engine;
+        if self.engine.is_none() {
+            return None;
+        }
+        if engine.partitions_behind > 0 || statistics.silent_engine {
+            return Some("the logs of the engine are being read");
+        }
+        let is_silent = engine.silence_ms > ENGINE_SILENCE_MAX_MS && !self.ready_without_engine;
+        is_silent.then_some("the engine does not answer")
     }
 
     /// Counters of the sockets of all threads. They are read without asking the threads, at almost
@@ -246,6 +276,11 @@ impl Node {
         for statistics in logs {
             total.log += statistics;
             total.memory.add(Component::LogDisk, statistics.memory_bytes as usize);
+        }
+        if let Some(engine) = &self.engine {
+            let engine = engine_thread::statistics(engine, &self.engine_reports, REPORT_TIMEOUT);
+            total.silent_engine = engine.is_none();
+            total.engine = engine.unwrap_or_default();
         }
         let deadline = Instant::now() + REPORT_TIMEOUT;
         for (reports, answer) in asked {

@@ -47,6 +47,8 @@ fn start(transport: Memory) -> Node {
         connect_rate_max: None,
         hash_seed: (1, 2),
         data_dir: None,
+        engine: None,
+        ready_without_engine: false,
         authenticator: None,
         journal: None,
         inheritance: None,

@@ -66,7 +66,7 @@ impl Mesh {
         let len = match &post {
             Post::Requests { requests, .. } => requests.len(),
             Post::Letters { letters, .. } => letters.len(),
-            Post::Control(_) | Post::Disk { .. } => 0,
+            Post::Control(_) | Post::Disk { .. } | Post::Engine { .. } => 0,
         };
         self.posts += len as u64;
         self.hash = fold(self.hash, (from as u64) << 48 | (to as u64) << 32 | len as u64);

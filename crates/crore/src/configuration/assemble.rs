@@ -53,6 +53,8 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
         connect_rate_max,
         hash_seed: (RandomState::new().hash_one(0), RandomState::new().hash_one(1)),
         data_dir: node.data_dir,
+        engine: None,
+        ready_without_engine: false,
         // Its keys are read by who starts the node.
         authenticator: None,
         // Its reader is who starts the node.

@@ -20,6 +20,9 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 self.mailbox.ask(log, self.watch.since_us(), std::mem::take(requests));
             }
         }
+        if !self.home_out.engine.is_empty() {
+            self.mailbox.ask_engine(std::mem::take(&mut self.home_out.engine));
+        }
         self.watch.posted();
         if !self.edge.out.answers.is_empty() {
             self.answer_operators();

@@ -47,6 +47,7 @@ impl Hand for Shard {
         Edge::layout(layout);
         Home::layout(layout);
         crate::authenticating::layout(layout);
+        crate::engine_worker::layout(layout);
         crate::logs::layout(layout);
         crate::proxied::layout(layout);
         tls::layout(layout);

@@ -1,6 +1,7 @@
 //! The end of a node: its drain, and then the stop of its threads, in bounded time.
 
 use super::{Node, NodeStatistics};
+use crate::engine_thread::ToEngine;
 use crate::mailbox::{Control, Post, ToLog};
 use net::LISTENERS_END;
 use std::io;
@@ -52,7 +53,12 @@ impl Node {
             // A thread that has already stopped is joined below.
             let _: Result<(), _> = log.send(ToLog::Stop);
         }
-        io_threads.and(joined(self.log_threads.drain(..), deadline, "a log thread"))
+        if let Some(engine) = &self.engine {
+            let _: Result<(), _> = engine.send(ToEngine::Stop);
+        }
+        let log_threads = joined(self.log_threads.drain(..), deadline, "a log thread");
+        let engine = self.engine_thread.take().into_iter();
+        io_threads.and(log_threads).and(joined(engine, deadline, "the engine's thread"))
     }
 }
 

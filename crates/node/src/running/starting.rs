@@ -2,6 +2,8 @@
 
 use super::{Node, Shards, logs};
 use crate::admission::Admission;
+use crate::engine::Engine;
+use crate::engine_thread::{self, ToEngine};
 use crate::io_thread::{Ready, Shared, ThreadParts};
 use crate::log_thread::{self, OpenLog};
 use crate::mailbox::ThreadMailbox;
@@ -40,7 +42,10 @@ pub fn start<T: Transport>(mut options: NodeOptions<T>) -> Result<Node, StartErr
     let settings = Arc::new(options.settings.clone());
     let (log_channels, log_receivers) = log_thread::channels(&settings);
     let wakers = networks.iter().map(Unopened::waker).collect();
-    let (mailboxes, shards) = ThreadMailbox::mesh(wakers, log_channels.clone());
+    let (to_engine, of_engine) = channel();
+    let to_engine = engine_thread::is_needed(&settings).then_some(to_engine);
+    let (mailboxes, shards) = ThreadMailbox::mesh(wakers, log_channels.clone(), to_engine.clone());
+    let engine = options.engine.take();
     let admission = Arc::new(Admission::new(options.admission.clone()));
     admission.trust(options.settings.addresses.trusted_proxies.clone());
     let mut node = Node {
@@ -61,6 +66,10 @@ pub fn start<T: Transport>(mut options: NodeOptions<T>) -> Result<Node, StartErr
         log_reports: log_channels.iter().map(|_| Asked::default()).collect(),
         logs: log_channels,
         log_threads: Vec::new(),
+        engine: to_engine,
+        engine_reports: Asked::default(),
+        engine_thread: None,
+        ready_without_engine: options.ready_without_engine,
         is_draining: AtomicBool::new(false),
         connections_max: 0,
         settings: Mutex::new(settings.clone()),
@@ -75,6 +84,10 @@ pub fn start<T: Transport>(mut options: NodeOptions<T>) -> Result<Node, StartErr
     let started = node
         .start_logs(open_logs, &mut heir, log_receivers, &directory)
         .map_err(StartError::System)
+        .and_then(|restorations| {
+            node.start_engine(engine, &mut heir, of_engine)?;
+            Ok(restorations)
+        })
         .and_then(|restorations| {
             let parts = networks.into_iter().zip(mailboxes).zip(restorations).zip(own_passages);
             node.start_io_threads(parts, &shared, heir)
@@ -135,6 +148,34 @@ impl Node {
             began: self.began,
         };
         (options.data_dir.unwrap_or_default(), Arc::new(shared))
+    }
+
+    /// Starts the engine's client and its thread, if a log is there.
+    fn start_engine(
+        &mut self,
+        engine: Option<Box<dyn Engine>>,
+        heir: &mut Option<Inherited>,
+        incoming: Receiver<ToEngine>,
+    ) -> Result<(), StartError> {
+        let Some(own) = self.engine.clone() else {
+            return Ok(());
+        };
+        let settings = self.settings();
+        let surroundings =
+            engine_thread::Surroundings { incoming, own, homes: self.shards.0.clone() };
+        let thread = match heir {
+            Some(heir) => {
+                let adoption = heir.adopt_engine(engine, &settings);
+                engine_thread::spawn_adopting(adoption, surroundings).map_err(StartError::System)?
+            }
+            None => {
+                let missing = || StartError::Engine("the node has no client for it".into());
+                let engine = engine.ok_or_else(missing)?;
+                engine_thread::spawn(engine, &settings, surroundings).map_err(StartError::Engine)?
+            }
+        };
+        self.engine_thread = Some(thread);
+        Ok(())
     }
 
     /// Starts the I/O threads: one after another, because the first one selects the ports that all

@@ -55,6 +55,7 @@ impl Node {
             own: &self.passages,
             control: &Passage::of(control),
             logs: logs.collect(),
+            engine: self.engine.as_ref(),
             freeze_patience: FREEZE_PATIENCE,
             authenticator,
         };

@@ -9,8 +9,9 @@ use super::messages::{
     COPY_PATIENCE, HANDSHAKES_PATIENCE, Hello, Message, START_PATIENCE, STEP_PATIENCE, kind,
     receive, send,
 };
+use crate::engine_thread::ToEngine;
 use crate::mailbox::{Address, Control, Post, ToLog};
-use crate::orders::{HandedOver, LogOrder, Order};
+use crate::orders::{EngineOrder, HandedOver, LogOrder, Order};
 use net::system::{Passage, monotonic_ns};
 use std::fmt;
 use std::io;
@@ -77,6 +78,8 @@ pub(crate) struct Coordinator<'a> {
     pub control: &'a Passage,
     /// Logs on disk: index, name, and the channel to the thread.
     pub logs: Vec<(u16, &'a str, &'a Sender<ToLog>)>,
+    /// The channel to the engine's thread, if there is one.
+    pub engine: Option<&'a Sender<ToEngine>>,
     /// Time limit from the end of service to the commit.
     pub freeze_patience: Duration,
     /// Creates the authenticator's state for the hand-over.
@@ -98,6 +101,7 @@ impl Coordinator<'_> {
         if handed.is_err() {
             kill();
             self.tell_logs(|| LogOrder::Thaw);
+            self.tell_engine(EngineOrder::Thaw);
             self.tell(|| Order::Thaw);
         }
         handed
@@ -148,11 +152,17 @@ impl Coordinator<'_> {
         self.ask("pausing", deadline, Order::Pause)?;
         self.ask("freezing", deadline, Order::Freeze)?;
         self.tell_logs(|| LogOrder::Freeze);
+        self.tell_engine(EngineOrder::Freeze);
         self.settle(deadline)?;
         // Logs are closed while shards write their state.
         let handed = self.ask_logs(LogOrder::HandOver);
+        let engine = self.ask_engine(EngineOrder::HandOver);
         let lingering = self.ask("handing over", deadline, Order::HandOver)?;
         self.hand_over_logs(&handed, deadline)?;
+        if let Some(answer) = engine {
+            let state = wait(&answer, deadline, "handing over the engine")?;
+            self.say(kind::ENGINE, &state, &[])?;
+        }
         self.say(kind::JUDGE, &(self.authenticator)(), &[])?;
         let patience = deadline.saturating_duration_since(Instant::now());
         let set = self.control.give_up_after(patience.max(STEP_PATIENCE));
@@ -185,6 +195,10 @@ impl Coordinator<'_> {
             }
             for ((_, name, _), answer) in self.logs.iter().zip(self.ask_logs(LogOrder::Count)) {
                 let (sent, received) = wait_for_log(name, &answer, deadline)?;
+                total = (total.0 + sent, total.1 + received);
+            }
+            if let Some(answer) = self.ask_engine(EngineOrder::Count) {
+                let (sent, received) = wait(&answer, deadline, "settling")?;
                 total = (total.0 + sent, total.1 + received);
             }
             if total.0 == total.1 && before == Some(total) {
@@ -274,6 +288,20 @@ impl Coordinator<'_> {
         }
     }
 
+    fn ask_engine<T>(&self, order: impl FnOnce(Sender<T>) -> EngineOrder) -> Option<Receiver<T>> {
+        self.engine?;
+        let (answer, is_answered) = channel();
+        self.tell_engine(order(answer));
+        Some(is_answered)
+    }
+
+    fn tell_engine(&self, order: EngineOrder) {
+        if let Some(engine) = self.engine {
+            // It ends with the node.
+            let _ = engine.send(ToEngine::Upgrade(order));
+        }
+    }
+
     fn tell(&self, order: impl Fn() -> Order) {
         for shard in self.shards {
             shard.send(Post::Control(Control::Upgrade(order())));
@@ -350,6 +378,7 @@ mod tests {
             own: &[],
             control: &control,
             logs: vec![(0, "kept", &log)],
+            engine: None,
             freeze_patience,
             authenticator: &Vec::new,
         };

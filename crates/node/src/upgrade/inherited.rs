@@ -2,6 +2,8 @@
 
 use super::taking::{Adopting, Inheritance, LogWay};
 use super::thread::Adoption;
+use crate::engine::Engine;
+use crate::engine_thread::EngineAdoption;
 use crate::fail::fail_at;
 use crate::log_thread::LogAdoption;
 use broker::settings::Settings;
@@ -29,6 +31,7 @@ pub(crate) struct Inherited {
     all_adopted: Receiver<Result<(), String>>,
     go: Vec<Sender<()>>,
     logs: Vec<LogWay>,
+    engine: Option<Sender<Vec<u8>>>,
 }
 
 impl Inherited {
@@ -69,6 +72,7 @@ impl Inherited {
             all_adopted,
             go: Vec::new(),
             logs: Vec::new(),
+            engine: None,
         })
     }
 
@@ -97,6 +101,23 @@ impl Inherited {
         }
     }
 
+    /// The hand-over of the engine's thread.
+    pub fn adopt_engine(
+        &mut self,
+        engine: Option<Box<dyn Engine>>,
+        settings: &Arc<Settings>,
+    ) -> EngineAdoption {
+        let (handed, is_handed) = channel();
+        self.engine = Some(handed);
+        EngineAdoption {
+            engine,
+            settings: settings.clone(),
+            handed: is_handed,
+            adopted: self.adopted.clone(),
+            go: self.begin_later(),
+        }
+    }
+
     fn begin_later(&mut self) -> Receiver<()> {
         let (begin, is_begun) = channel();
         self.go.push(begin);
@@ -117,6 +138,7 @@ impl Inherited {
             inheritance: self.inheritance,
             adopted: self.all_adopted,
             logs: self.logs,
+            engine: self.engine,
             go: self.go,
             renewed: Arc::new(self.renewed),
         };

@@ -40,6 +40,8 @@ pub(super) mod kind {
     /// The index of a log on disk and its thread's state, with its lock; one for each log, before
     /// the authenticator.
     pub const LOG: u8 = 9;
+    /// The state of the engine's thread, after those of logs on disk; none without an engine.
+    pub const ENGINE: u8 = 10;
     /// To a thread: copies of the network's sockets, as the network writes them.
     pub const NETWORK: u8 = 11;
     /// Memory of segments, with their names.

@@ -198,6 +198,8 @@ pub(crate) struct Adopting {
     pub adopted: Receiver<Result<(), String>>,
     /// The channels to threads of logs on disk, in their order.
     pub logs: Vec<LogWay>,
+    /// The channel to the engine's thread, for the state that is handed over to it.
+    pub engine: Option<Sender<Vec<u8>>>,
     /// The channels for the order to begin, one for each thread.
     pub go: Vec<Sender<()>>,
     /// The settings from the commit on.
@@ -220,11 +222,13 @@ impl Adopting {
         let control = &self.inheritance.control;
         let deadline = Instant::now() + ADOPT_PATIENCE;
         // The states of logs arrive after those of shards.
-        self.all_adopted(self.go.len() - self.logs.len(), deadline)?;
+        let engines = usize::from(self.engine.is_some());
+        self.all_adopted(self.go.len() - self.logs.len() - engines, deadline)?;
         for log in &self.logs {
             self.pass_on(log)?;
         }
-        self.all_adopted(self.logs.len(), deadline)?;
+        self.pass_on_engine()?;
+        self.all_adopted(self.logs.len() + engines, deadline)?;
         let known = receive(control)?;
         if known.kind != kind::JUDGE || !authenticator(&known.bytes) {
             let why = "the state of the authenticator is malformed";
@@ -268,6 +272,20 @@ impl Adopting {
                 return Err(io::Error::other(why));
             }
         }
+        Ok(())
+    }
+
+    /// Passes the state of the engine's thread on.
+    fn pass_on_engine(&self) -> io::Result<()> {
+        let Some(engine) = &self.engine else {
+            return Ok(());
+        };
+        let message = receive(&self.inheritance.control)?;
+        if message.kind != kind::ENGINE {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        // A thread that has ended does not answer.
+        let _ = engine.send(message.bytes.to_vec());
         Ok(())
     }
 
