@@ -1,8 +1,8 @@
 //! The command line. Each command declares its arguments beside its code.
 
 use crate::commands::{
-    bench, completion, config, conn, demo, drain, health, history, log, login, publish, serve,
-    subscribe, tls, token, top, topic, upgrade,
+    bench, completion, config, conn, demo, drain, engine, health, history, log, login, publish,
+    serve, subscribe, tls, token, top, topic, upgrade,
 };
 use crate::{doctor, plan};
 use clap::{Parser, Subcommand};
@@ -46,6 +46,8 @@ pub enum Command {
     Plan(plan::Arguments),
     /// Check, print, measure or repair a log on disk.
     Log(log::Arguments),
+    /// Create or examine the topics of logs in an engine, which several nodes share.
+    Engine(engine::Arguments),
     /// Print a link that logs a browser in to the operators' page. The link works once, within an
     /// hour.
     Login(login::Arguments),

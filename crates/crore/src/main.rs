@@ -13,6 +13,7 @@ mod commands;
 mod configuration;
 mod doctor;
 mod draining;
+mod engine_client;
 mod entitled;
 mod exit;
 mod flags;

@@ -4,7 +4,7 @@
 //! here stops a start.
 
 use crate::configuration::fault::Origin;
-use crate::configuration::options::{LogTable, OPTIONS, Tls, TokenKeyTable};
+use crate::configuration::options::{Engine, LogTable, OPTIONS, Tls, TokenKeyTable};
 use crate::configuration::{Configuration, Entry};
 use crate::entitled::data_dir;
 use crate::logging::Level;
@@ -79,6 +79,8 @@ fn secret_files(configuration: &Configuration) -> Vec<PathBuf> {
         }
     }
     files.extend(configuration.read::<Tls>().key_file);
+    let Engine { key_file, password_file, .. } = configuration.read();
+    files.extend(key_file.into_iter().chain(password_file));
     files.sort();
     files.dedup();
     files

@@ -9,6 +9,7 @@ use broker::mail::{EdgeId, Gap, GapReason, HistoryPage};
 use broker::position::Position;
 use broker::settings::{Durability, LagPolicy, Publishers, RuleSettings, Settings};
 use node::NodeStatistics;
+use node::engine::EngineStatistics;
 use node::inspection::{Cursor, NamedSubscription};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -220,7 +221,22 @@ pub fn statistics(statistics: &NodeStatistics, took: Duration, uptime: Duration)
         "memory_used_bytes": door.memory_used_bytes,
         "memory_ceiling_bytes": door.memory_ceiling_bytes,
         "memory": components,
+        "engine": engine(&statistics.engine),
         "total": totals(statistics),
+    })
+}
+
+/// Present values of the engine; none without a log there.
+fn engine(engine: &EngineStatistics) -> Option<Value> {
+    (engine.partitions > 0).then(|| {
+        json!({
+            "partitions": engine.partitions,
+            "partitions_behind": engine.partitions_behind,
+            "partitions_unavailable": engine.partitions_unavailable,
+            "lag_records": engine.lag_records,
+            "pending": engine.pending,
+            "silence_ms": engine.silence_ms,
+        })
     })
 }
 

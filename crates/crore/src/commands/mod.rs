@@ -7,6 +7,7 @@ pub mod conn;
 mod connection;
 pub mod demo;
 pub mod drain;
+pub mod engine;
 mod gaps;
 pub mod health;
 pub mod history;
@@ -50,6 +51,7 @@ pub fn run(command: Command) -> Result<(), Ending> {
         Command::Doctor(arguments) => crate::doctor::run(&arguments),
         Command::Plan(arguments) => crate::plan::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),
+        Command::Engine(arguments) => engine::run(&arguments),
         Command::Login(arguments) => login::run(&arguments),
         Command::Tls(arguments) => tls::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),

@@ -85,6 +85,7 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
         &operator_addresses,
         (&sockets, inherited),
         journal_sender,
+        log,
     )?;
     give_up_low_ports().context("cannot drop the right to bind low ports")?;
     log.begin().context("cannot start the thread that writes log lines")?;

@@ -4,8 +4,8 @@ use super::assemble_logging;
 use super::entries::{Configuration, Entry};
 use super::fault::Origin;
 use super::options::{
-    Http, Listen, LogTable, Node, NodeLimits, ProxyProtocol, RuleTable, Section, Sys, Tickets, Tls,
-    TlsVersion, WebSocket, milliseconds_of,
+    Engine, Http, Listen, LogTable, Node, NodeLimits, ProxyProtocol, RuleTable, Section, Sys,
+    Tickets, Tls, TlsVersion, WebSocket, milliseconds_of,
 };
 use super::relations::entitlement::takes_tokens;
 use broker::filters::FilterTrie;
@@ -53,8 +53,9 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
         connect_rate_max,
         hash_seed: (RandomState::new().hash_one(0), RandomState::new().hash_one(1)),
         data_dir: node.data_dir,
+        // Its client is created by who starts the node.
         engine: None,
-        ready_without_engine: false,
+        ready_without_engine: configuration.read::<Engine>().ready_without_engine,
         // Its keys are read by who starts the node.
         authenticator: None,
         // Its reader is who starts the node.
@@ -279,6 +280,8 @@ fn logs(configuration: &Configuration) -> Vec<LogSettings> {
             partitions_count: log.partitions_count,
             first_partition,
             durability: log.durability,
+            partitioner: log.partitioner,
+            topic_prefix: log.topic_prefix.unwrap_or_default().into(),
             epoch: new_epoch(),
             cache_bytes: log.cache_bytes,
             log_bytes_max: log.bytes_max,

@@ -6,6 +6,7 @@
 //! collected, and the command ends with exit code 78.
 
 pub mod assemble;
+pub mod assemble_engine;
 pub mod assemble_logging;
 pub mod changes;
 pub mod document;

@@ -4,6 +4,7 @@
 //!
 //! Bounds here are those of one option; relations between options are in `relations.rs`.
 
+mod engine;
 pub mod entitlement;
 mod limits;
 mod listen;
@@ -18,6 +19,7 @@ mod typed;
 
 pub use broker::limits::Apply;
 use broker::limits::{LIMITS, Limit};
+pub use engine::Engine;
 pub use entitlement::{ApiKeyTable, Entitlement, TokenKeyTable};
 pub use limits::NodeLimits;
 pub use listen::{Listen, ProxyProtocol, Tls, TlsVersion};
@@ -45,6 +47,7 @@ pub const SECTIONS: &[Declared] = &[
     NodeLimits::SECTION,
     Entitlement::SECTION,
     Sys::SECTION,
+    Engine::SECTION,
 ];
 
 /// Tables of which there may be several.
@@ -99,6 +102,7 @@ mod tests {
         check_fields::<NodeLimits>();
         check_fields::<Entitlement>();
         check_fields::<Sys>();
+        check_fields::<Engine>();
         check_fields::<LogTable>();
         check_fields::<RuleTable>();
         check_fields::<TokenKeyTable>();

@@ -1,6 +1,7 @@
 //! Relations between options: bounds asserted against each other, and what one option needs of
 //! another.
 
+mod engine;
 pub mod entitlement;
 
 use super::assemble::limits;
@@ -59,6 +60,7 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
     check_metrics(configuration, faults);
     check_logs(configuration, faults);
     check_rules(configuration, faults);
+    engine::check(configuration, faults);
     entitlement::check(configuration, faults);
     assemble_logging::check(configuration, faults);
 }

@@ -2,6 +2,7 @@
 
 mod assembled;
 mod documents;
+mod engine;
 mod faults;
 mod sources;
 

@@ -10,6 +10,7 @@
 mod connections;
 mod disks;
 mod door;
+mod engine;
 mod entitlement;
 mod exposition;
 mod families;
@@ -82,6 +83,8 @@ pub fn collect(sources: &Sources<'_>) -> Vec<Family> {
     families.declared(&statistics.timings);
     families.declared(&statistics.log);
     disks::write(&mut families, statistics);
+    families.declared(&statistics.engine);
+    engine::write(&mut families, statistics);
     families.declared(&statistics.tls);
     tls::write(&mut families, &statistics.tls);
     families.declared(&sources.authenticator);

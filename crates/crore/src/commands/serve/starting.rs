@@ -11,10 +11,10 @@ use crate::configuration::options::Tickets;
 use crate::configuration::{Configuration, assemble};
 use crate::entitled;
 use crate::exit::Ending;
-use crate::logging::{Level, Target};
+use crate::logging::{Level, Log, Target};
 use crate::sockets::Sockets;
 use crate::upgrade::Inherited;
-use crate::{private_files, process, ticket_keys, tls_files};
+use crate::{engine_client, private_files, process, ticket_keys, tls_files};
 use broker::entitlement::Authenticator;
 use node::journal::JournalSender;
 use node::{NodeOptions, StartError};
@@ -31,6 +31,7 @@ pub fn start(
     operators: &[SocketAddr],
     (sockets, inherited): (&Sockets, &Inherited),
     journal: JournalSender,
+    log: Log,
 ) -> Result<Serving, Ending> {
     let mut options = assemble::node_options(configuration, process::cores_count());
     options.transport.inherited = sockets.of_clients();
@@ -56,6 +57,7 @@ pub fn start(
     options.authenticator = entitled
         .as_ref()
         .map(|entitled| Arc::clone(&entitled.authenticator) as Arc<dyn Authenticator>);
+    options.engine = engine_client::prepare(configuration, &options.settings, log)?;
     options.inheritance = inherited.take();
     let node = node::start(options).map_err(|error| not_started(configuration, error))?;
     let of_node = node.notices().iter().cloned();

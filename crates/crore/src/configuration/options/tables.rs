@@ -3,7 +3,7 @@
 use super::spec::{DAY_S, GIB, KIB, MIB, count, options, size, text};
 use super::typed::{choice, choices};
 use crate::configuration::value::Kind;
-use broker::settings::{Durability, LagPolicy, Publishers};
+use broker::settings::{Durability, LagPolicy, Partitioner, Publishers};
 use std::time::Duration;
 use stdx::networks::Networks;
 
@@ -13,10 +13,11 @@ options! {
 
     /// The name that rules use.
     name: String = "memory", text(64), Restart;
-    /// Place of acknowledged messages: in memory until the node ends, or on disk (in node.data_dir)
-    /// before they are delivered.
+    /// Place of acknowledged messages: in memory until the node ends; on disk (in node.data_dir)
+    /// before they are delivered; or in the engine, which several nodes share ([engine]).
     durability: Durability = "memory", choice::<Durability>(), Restart;
-    /// Partitions, over which topics are spread as Kafka's default partitioner does.
+    /// Partitions, over which topics are spread. For a log in the engine: the number of partitions
+    /// of its topic there.
     partitions_count: u32 = "64", count(1, 65_536), Restart;
     /// Bytes of all messages of the log, in memory or on disk; beyond that the log drops its oldest
     /// segments.
@@ -34,6 +35,24 @@ options! {
     /// Bytes of all retained messages of the log; beyond that a publication with `retain` is
     /// refused.
     retained_bytes_max: u64 = "256MiB", size(0, 64 << 40), Reload;
+    /// The engine's topic for a log with durability = "engine". Not given: the name of the log.
+    topic: Option<String> = example "orders", text(249), Restart;
+    /// First characters of all topics of a log in the engine, which keys in the engine lack: with
+    /// "orders/" the key 42 is the topic orders/42. Not given: keys are topics.
+    topic_prefix: Option<String> = example "orders/", text(200), Restart;
+    /// The way in which producers of a log in the engine choose partitions: murmur2 as Kafka's own
+    /// client; crc32 as librdkafka, so the clients for Python, Go, .NET and Node; fnv1a as Sarama.
+    partitioner: Partitioner = "murmur2", choice::<Partitioner>(), Restart;
+    /// Use the engine's topic although it may lose acknowledged messages: too few copies, unclean
+    /// leader election, or times by its producers.
+    allow_weak: bool = "false", Kind::Boolean, Restart;
+}
+
+impl LogTable {
+    /// The engine's topic.
+    pub fn engine_topic(&self) -> &str {
+        self.topic.as_deref().unwrap_or(&self.name)
+    }
 }
 
 options! {
@@ -70,7 +89,8 @@ options! {
     retained: bool = "true", Kind::Boolean, Reload;
 }
 
-choices! { Durability: Memory = "memory", Disk = "disk" }
+choices! { Durability: Memory = "memory", Disk = "disk", Engine = "engine" }
+choices! { Partitioner: Murmur2 = "murmur2", Crc32 = "crc32", Fnv1a = "fnv1a" }
 choices! {
     LagPolicy: Replay = "replay", Conflate = "conflate", Drop = "drop", Disconnect = "disconnect"
 }

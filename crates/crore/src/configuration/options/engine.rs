@@ -1,0 +1,45 @@
+//! Options of the engine, which orders the logs of several nodes.
+
+use super::spec::{options, seconds, text};
+use super::typed::{choice, choices};
+use crate::configuration::value::Kind;
+use node::engine::Mechanism;
+use std::path::PathBuf;
+use std::time::Duration;
+
+options! {
+    /// The engine of logs with durability = "engine": a cluster that speaks the Kafka protocol. All
+    /// nodes with the same engine and logs serve the same messages.
+    section "engine": Engine;
+
+    /// Addresses of some brokers, HOST:PORT; the others are found through them. Required for a log
+    /// in the engine.
+    bootstrap_servers: Vec<String> = "", Kind::Words, Restart;
+    /// Encrypt connections to brokers with TLS.
+    tls: bool = "false", Kind::Boolean, Restart;
+    /// Trusted certificates of brokers, in PEM. Not given: those of the system.
+    ca_file: Option<PathBuf> = example "/etc/crore/kafka-ca.pem", text(4_096), Restart;
+    /// The node's own certificate for brokers that demand one, in PEM.
+    certificate_file: Option<PathBuf> = example "/etc/crore/kafka.pem", text(4_096), Restart;
+    /// The key of the certificate, in PEM.
+    key_file: Option<PathBuf> = example "/etc/crore/kafka.key", text(4_096), Restart;
+    /// The mechanism by which the node proves its identity (SASL). Not given: none.
+    sasl_mechanism: Option<Mechanism> = example "SCRAM-SHA-512",
+        choice::<Mechanism>(), Restart;
+    /// The node's user name for SASL.
+    username: Option<String> = example "crore", text(255), Restart;
+    /// A file with the password for SASL, without the end of the line.
+    password_file: Option<PathBuf> = example "/etc/crore/kafka-password", text(4_096), Restart;
+    /// The rack or zone of this node: it reads from brokers of the same one, where the cluster
+    /// permits that. Not given: it reads from leaders, which is faster.
+    rack: Option<String> = example "eu-1a", text(255), Restart;
+    /// Time limit for a start to find the topics and to check them.
+    start_timeout: Duration = "30s", seconds(1, 600), Restart;
+    /// Whether the node counts as ready while the engine does not answer. Its clients then keep
+    /// their subscriptions and history, and publications are refused.
+    ready_without_engine: bool = "false", Kind::Boolean, Restart;
+}
+
+choices! {
+    Mechanism: Plain = "PLAIN", ScramSha256 = "SCRAM-SHA-256", ScramSha512 = "SCRAM-SHA-512"
+}

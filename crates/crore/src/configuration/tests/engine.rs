@@ -1,0 +1,118 @@
+//! Logs in an engine: their options, and what does not fit together.
+
+use super::super::*;
+use super::faults_of;
+use broker::settings::{Durability, Partitioner};
+use node::engine::{EngineLog, EngineTls, Mechanism};
+
+const BROKERS: &str = "[engine]\nbootstrap_servers = [\"k1:9092\", \"k2:9092\"]\n";
+/// The fault of each log in an engine in a program without one.
+const WITHOUT: &str = "log.durability: this program was built without the engine";
+
+/// The faults of brokers and these lines, without that of a program without the engine.
+fn faults(text: &str) -> Vec<String> {
+    let found = faults_of(&format!("{BROKERS}{text}"));
+    let is_without = |line: &&str| line.contains(WITHOUT);
+    let count = found.lines().filter(is_without).count();
+    assert_eq!(count > 0, !cfg!(feature = "engine"), "{found}");
+    found.lines().filter(|line| !is_without(line)).map(str::to_owned).collect()
+}
+
+fn check(text: &str, begins: &str, contains: &str) {
+    let found = faults(text);
+    assert_eq!(found.len(), 1, "{text}\n{found:?}");
+    assert!(found[0].starts_with(begins), "{text}\n{}\n{begins}", found[0]);
+    assert!(found[0].contains(contains), "{text}\n{}\n{contains}", found[0]);
+}
+
+const LOG: &str = "[[log]]\nname = \"m\"\n[[log]]\nname = \"orders\"\ndurability = \"engine\"\n";
+
+#[test]
+fn a_log_in_the_engine_needs_brokers() {
+    let found = faults_of(LOG);
+    let expected = "engine.bootstrap_servers: a log is in the engine, but no broker is set";
+    assert!(found.contains(expected), "{found}");
+    let text = "[engine]\nbootstrap_servers = [\"k1\"]\n";
+    let found = faults_of(text);
+    assert!(found.starts_with("crore.toml:2: engine.bootstrap_servers: \"k1\" is not HOST:PORT"));
+}
+
+#[test]
+fn topics_of_the_engine_are_valid_and_have_one_log() {
+    check(
+        &format!("{LOG}topic = \"a b\"\n"),
+        "crore.toml:8: log.topic: \"a b\" is not valid for a topic of the engine",
+        "expected 1 to 249 letters, digits",
+    );
+    check(
+        &format!("{LOG}[[log]]\nname = \"b\"\ndurability = \"engine\"\ntopic = \"orders\"\n"),
+        "crore.toml:11: log.topic: \"orders\" is already the topic of the log of crore.toml:6",
+        "another topic",
+    );
+}
+
+#[test]
+fn topics_of_a_log_begin_with_its_prefix() {
+    let with_prefix = format!("{LOG}topic_prefix = \"orders/\"\n");
+    let rule =
+        |filter: &str| format!("{with_prefix}[[rule]]\nfilter = \"{filter}\"\nlog = \"orders\"\n");
+    assert!(faults(&rule("orders/#")).is_empty());
+    assert!(faults(&rule("orders/eu/+")).is_empty());
+    check(
+        &rule("+/orders"),
+        "crore.toml:10: rule.filter: \"+/orders\" has topics without the prefix \"orders/\"",
+        "expected a filter that begins with \"orders/\"",
+    );
+    check(
+        "[[log]]\nname = \"orders\"\ndurability = \"engine\"\ntopic_prefix = \"orders/\"\n",
+        "crore.toml:6: log.topic_prefix: the first log has all topics without a rule",
+        "another log before this one",
+    );
+    check(
+        &format!("{LOG}topic_prefix = \"a/#\"\n"),
+        "crore.toml:8: log.topic_prefix: ",
+        "wildcards",
+    );
+}
+
+#[test]
+fn identity_is_complete() {
+    let check = |text: &str, begins: &str| {
+        let found = faults_of(&format!("[engine]\n{text}\n"));
+        assert_eq!(found.lines().count(), 1, "{found}");
+        assert!(found.starts_with(begins), "{found}");
+    };
+    check("username = \"a\"", "crore.toml:2: engine.username: engine.sasl_mechanism is not set");
+    check(
+        "sasl_mechanism = \"PLAIN\"\nusername = \"a\"",
+        "crore.toml:2: engine.sasl_mechanism: engine.password_file is not set",
+    );
+    check("sasl_mechanism = \"GSSAPI\"", "crore.toml:2: engine.sasl_mechanism: \"GSSAPI\" is not");
+    check("key_file = \"a\"", "crore.toml:2: engine.key_file: engine.certificate_file is not set");
+}
+
+#[test]
+fn logs_in_the_engine_are_assembled() {
+    let text = format!(
+        "{BROKERS}tls = true\nca_file = \"ca.pem\"\nsasl_mechanism = \"SCRAM-SHA-512\"\nusername = \"u\"\n\
+         password_file = \"p\"\nrack = \"eu\"\n{LOG}partitions_count = 8\ntopic = \"o.v1\"\n\
+         topic_prefix = \"orders/\"\npartitioner = \"crc32\"\nallow_weak = true\n"
+    );
+    let mut faults = Vec::new();
+    let mut configuration = Configuration::default();
+    file::read(&Arc::new("crore.toml".into()), &text, &mut configuration, &mut faults);
+    assert!(faults.is_empty(), "{faults:?}");
+    let log = &assemble::settings(&configuration, 2).logs[1];
+    assert_eq!((log.durability, log.partitioner), (Durability::Engine, Partitioner::Crc32));
+    assert_eq!((&*log.topic_prefix, log.partitions_count), ("orders/", 8));
+    let engine = assemble_engine::engine(&configuration).unwrap();
+    assert_eq!(engine.servers, ["k1:9092", "k2:9092"]);
+    let tls = EngineTls { ca_file: Some("ca.pem".into()), certificate_file: None, key_file: None };
+    assert_eq!(engine.tls, Some(tls));
+    let login = engine.login.unwrap();
+    assert_eq!((login.mechanism, &*login.username), (Mechanism::ScramSha512, "u"));
+    assert_eq!(engine.rack, "eu");
+    let log = EngineLog { log: 1, topic: "o.v1".into(), allow_weak: true };
+    assert_eq!(engine.logs, [log]);
+    assert!(assemble_engine::engine(&Configuration::default()).is_none());
+}

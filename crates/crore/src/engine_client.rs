@@ -1,0 +1,82 @@
+//! The engine's client, for a node with logs in an engine, and for `crore engine`.
+//!
+//! Everything that knows the engine's protocol is behind the cargo feature `engine`.
+
+#[cfg(feature = "engine")]
+mod linked;
+
+use crate::configuration::{Configuration, assemble_engine};
+use crate::exit::Ending;
+use crate::logging::Log;
+use anyhow::anyhow;
+use broker::settings::Settings;
+use node::engine::{Engine, EngineOptions};
+
+/// The client before its start; none if no log is in the engine. Weak topics that the operator
+/// permits are logged.
+///
+/// # Errors
+/// A topic is missing or not safe, or no broker answers.
+pub fn prepare(
+    configuration: &Configuration,
+    settings: &Settings,
+    log: Log,
+) -> Result<Option<Box<dyn Engine>>, Ending> {
+    let options = assemble_engine::engine(configuration);
+    options.map(|options| linked::prepare(&options, configuration, settings, log)).transpose()
+}
+
+/// Creates the missing topics, or only says which these are. Returns lines for the operator.
+///
+/// # Errors
+/// No log is in the engine, no broker answers, or a broker refuses a topic.
+pub fn create_topics(
+    configuration: &Configuration,
+    settings: &Settings,
+    is_dry_run: bool,
+) -> Result<Vec<String>, Ending> {
+    linked::create_topics(&needed(configuration)?, settings, is_dry_run)
+}
+
+/// Examines the topics. Returns lines for the operator, and whether a node would start.
+///
+/// # Errors
+/// No log is in the engine, or no broker answers.
+pub fn check_topics(
+    configuration: &Configuration,
+    settings: &Settings,
+) -> Result<(Vec<String>, bool), Ending> {
+    linked::check_topics(&needed(configuration)?, settings)
+}
+
+fn needed(configuration: &Configuration) -> Result<EngineOptions, Ending> {
+    let options = assemble_engine::engine(configuration);
+    options.ok_or_else(|| anyhow!("no [[log]] has durability = \"engine\"").into())
+}
+
+/// A program without the engine. Its configuration has been checked: it has no log there.
+#[cfg(not(feature = "engine"))]
+mod linked {
+    use super::{Configuration, Ending, Engine, EngineOptions, Log, Settings, anyhow};
+
+    fn missing() -> Ending {
+        anyhow!("this program was built without the engine (cargo feature `engine`)").into()
+    }
+
+    pub fn prepare(
+        _: &EngineOptions,
+        _: &Configuration,
+        _: &Settings,
+        _: Log,
+    ) -> Result<Box<dyn Engine>, Ending> {
+        Err(missing())
+    }
+
+    pub fn create_topics(_: &EngineOptions, _: &Settings, _: bool) -> Result<Vec<String>, Ending> {
+        Err(missing())
+    }
+
+    pub fn check_topics(_: &EngineOptions, _: &Settings) -> Result<(Vec<String>, bool), Ending> {
+        Err(missing())
+    }
+}

@@ -1,0 +1,283 @@
+//! The crate `engine` as the node's engine: settings, the check of topics, and the client.
+
+use crate::configuration::Configuration;
+use crate::configuration::fault::{Fault, Faults};
+use crate::exit::Ending;
+use crate::logging::{Level, Log, Target};
+use ::engine::admin::{self, Description, Lack};
+use ::engine::{
+    EngineLog, EnginePartition, EngineSettings, LogLines, Login, Resume, Security, Severity,
+    TlsSettings,
+};
+use anyhow::{Context, anyhow};
+use broker::engine::{EngineRequest, WINDOW_MS};
+use broker::mail::HomeId;
+use broker::settings::Settings;
+use node::engine::{
+    Engine, EngineClient, EngineLogin, EngineOptions, EngineStatistics, EngineTls, Letters,
+    Mechanism, Tailed, Unroutable,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub fn prepare(
+    options: &EngineOptions,
+    configuration: &Configuration,
+    settings: &Settings,
+    log: Log,
+) -> Result<Box<dyn Engine>, Ending> {
+    let lines = log.to(Target::Log);
+    let settings = EngineSettings {
+        log: LogLines(Arc::new(move |severity, line: &str| {
+            lines.write(level_of(severity), &format!("engine: {line}"), &[]);
+        })),
+        ..settings_of(options, settings)?
+    };
+    let found = describe(options, &settings)?;
+    let mut faults = Vec::new();
+    for lack in admin::lacks(&settings, &found) {
+        let of_topic = |log: &&node::engine::EngineLog| log.topic == lack.topic;
+        let Some(of_log) = options.logs.iter().find(of_topic) else {
+            continue;
+        };
+        if lack.may_be_allowed && of_log.allow_weak {
+            lines.write(Level::Warn, &format!("engine: {lack}; allow_weak permits it"), &[]);
+            continue;
+        }
+        let entry = &configuration.logs[usize::from(of_log.log)];
+        faults.push(Fault {
+            origin: entry.origin_of("topic"),
+            key: "log.topic".into(),
+            problem: lack.to_string(),
+            expected: remedy(&lack).into(),
+        });
+    }
+    if !faults.is_empty() {
+        return Err(Ending::Configuration(Faults(faults)));
+    }
+    Ok(Box::new(Linked(settings)))
+}
+
+fn remedy(lack: &Lack) -> &'static str {
+    if lack.may_be_allowed {
+        "a topic that loses nothing, or allow_weak = true"
+    } else {
+        "a topic as `crore engine init` creates it"
+    }
+}
+
+pub fn create_topics(
+    options: &EngineOptions,
+    settings: &Settings,
+    is_dry_run: bool,
+) -> Result<Vec<String>, Ending> {
+    let settings = settings_of(options, settings)?;
+    let found = describe(options, &settings)?;
+    let shape = |name: &str| {
+        let log = settings.logs.iter().find(|log| log.topic == name);
+        format!("{} partitions", log.map_or(0, |log| log.partitions.len()))
+    };
+    let missing = found.topics.iter().filter(|topic| topic.is_missing);
+    let missing: Vec<&str> = missing.map(|topic| &*topic.name).collect();
+    let created: Vec<String> = if is_dry_run {
+        missing.iter().map(|name| format!("would create {name}: {}", shape(name))).collect()
+    } else {
+        let created = admin::create(&settings, options.start_timeout);
+        let created = created.map_err(|error| anyhow!("engine: {error}"))?;
+        created.iter().map(|name| format!("created {name}: {}", shape(name))).collect()
+    };
+    let present = found.topics.iter().filter(|topic| !topic.is_missing);
+    let present = present.map(|topic| format!("{} exists; it stays as it is", topic.name));
+    Ok(created.into_iter().chain(present).collect())
+}
+
+pub fn check_topics(
+    options: &EngineOptions,
+    settings: &Settings,
+) -> Result<(Vec<String>, bool), Ending> {
+    let settings = settings_of(options, settings)?;
+    let found = describe(options, &settings)?;
+    let mut lines = vec![format!("cluster {}: {} brokers", found.cluster_id, found.brokers_count)];
+    let lacks = admin::lacks(&settings, &found);
+    let mut starts = true;
+    for topic in &found.topics {
+        let of_topic: Vec<&Lack> = lacks.iter().filter(|lack| lack.topic == topic.name).collect();
+        if of_topic.is_empty() {
+            lines.push(format!("topic {}: as it should be", topic.name));
+        }
+        let log = options.logs.iter().find(|log| log.topic == topic.name);
+        let allows = log.is_some_and(|log| log.allow_weak);
+        for lack in of_topic {
+            let is_allowed = lack.may_be_allowed && allows;
+            starts &= is_allowed;
+            let end = if is_allowed { " (allow_weak permits it)" } else { "" };
+            lines.push(format!("{lack}{end}"));
+        }
+    }
+    Ok((lines, starts))
+}
+
+fn describe(options: &EngineOptions, settings: &EngineSettings) -> Result<Description, Ending> {
+    let found = admin::describe(settings, options.start_timeout);
+    found.map_err(|error| anyhow!("engine at {}: {error}", settings.bootstrap).into())
+}
+
+/// The settings of the crate `engine`.
+fn settings_of(options: &EngineOptions, settings: &Settings) -> Result<EngineSettings, Ending> {
+    let login = options.login.as_ref().map(login_of).transpose()?;
+    Ok(EngineSettings {
+        client_id: options.client_name.clone(),
+        security: Security {
+            tls: options.tls.as_ref().map(tls_of),
+            login: login.unwrap_or_default(),
+        },
+        rack: options.rack.clone(),
+        logs: options.logs.iter().map(|log| log_of(log, settings)).collect(),
+        homes_count: settings.homes_count,
+        payload_bytes_max: settings.limits.message_bytes_max,
+        ..EngineSettings::new(&options.servers.join(","))
+    })
+}
+
+fn log_of(log: &node::engine::EngineLog, settings: &Settings) -> EngineLog {
+    let of_settings = &settings.logs[usize::from(log.log)];
+    let age_max_ms = of_settings.age_max_ms;
+    let partition = |id| EnginePartition { id, home: settings.home_of(id), resume: None };
+    EngineLog {
+        topic: log.topic.clone(),
+        topic_prefix: of_settings.topic_prefix.clone().into(),
+        partitioner: of_settings.partitioner,
+        headers: Vec::new(),
+        age_ms: (age_max_ms < u64::MAX).then_some(age_max_ms),
+        bytes: Some(of_settings.log_bytes_max / u64::from(of_settings.partitions_count.max(1))),
+        once_ms: WINDOW_MS,
+        partitions: of_settings.partitions().map(partition).collect(),
+    }
+}
+
+fn tls_of(tls: &EngineTls) -> TlsSettings {
+    let text = |file: &Option<PathBuf>| {
+        file.as_deref().map(|file: &Path| file.to_string_lossy().into_owned()).unwrap_or_default()
+    };
+    TlsSettings {
+        authorities_file: text(&tls.ca_file),
+        certificate_file: text(&tls.certificate_file),
+        key_file: text(&tls.key_file),
+        key_password: String::new(),
+    }
+}
+
+fn login_of(login: &EngineLogin) -> Result<Login, Ending> {
+    let file = &login.password_file;
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("[engine] password_file: cannot read {}", file.display()))?;
+    let password = text.trim_end_matches(['\r', '\n']).to_owned();
+    let user = login.username.clone();
+    Ok(match login.mechanism {
+        Mechanism::Plain => Login::Plain { user, password },
+        Mechanism::ScramSha256 => Login::Scram { is_512: false, user, password },
+        Mechanism::ScramSha512 => Login::Scram { is_512: true, user, password },
+    })
+}
+
+fn level_of(severity: Severity) -> Level {
+    match severity {
+        Severity::Info => Level::Info,
+        Severity::Warning => Level::Warn,
+        Severity::Error => Level::Error,
+    }
+}
+
+/// A client before its start.
+struct Linked(EngineSettings);
+
+impl Engine for Linked {
+    fn start(
+        self: Box<Self>,
+        tailed: &[Tailed],
+        letters: Letters,
+    ) -> Result<Box<dyn EngineClient>, String> {
+        let Linked(mut settings) = *self;
+        let partitions = settings.logs.iter_mut().flat_map(|log| &mut log.partitions);
+        for partition in partitions {
+            let found = tailed.iter().find(|tailed| tailed.partition == partition.id);
+            partition.resume = found.map(|tailed| Resume {
+                topic_id: tailed.topic_id,
+                through: tailed.through,
+                lineage: tailed.lineages.last().map(|last| last.lineage),
+            });
+        }
+        let started = ::engine::Engine::start(settings, move |_, letter| letters(letter));
+        let engine = started.map_err(|error| error.to_string())?;
+        Ok(Box::new(Client { engine, published: None }))
+    }
+}
+
+/// A client that reads and writes.
+struct Client {
+    engine: ::engine::Engine,
+    /// The time of the last publication.
+    published: Option<Instant>,
+}
+
+/// The counts of the crate `engine` are at most so old.
+const COUNTS_AGE_MAX: Duration = Duration::from_millis(200);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+impl EngineClient for Client {
+    fn ask(&mut self, home: HomeId, requests: Vec<EngineRequest>) {
+        for request in requests {
+            if matches!(request, EngineRequest::Publish(_)) {
+                self.published = Some(Instant::now());
+            }
+            self.engine.ask(home, request);
+        }
+    }
+
+    fn statistics(&self) -> EngineStatistics {
+        let counted = self.engine.statistics();
+        let unroutable = counted.unroutable;
+        EngineStatistics {
+            records: counted.records,
+            record_bytes: counted.record_bytes,
+            lag_records: self.engine.tails().iter().map(|tail| tail.lag).sum(),
+            unroutable: Unroutable {
+                no_key: unroutable.no_key,
+                invalid_topic: unroutable.invalid_topic,
+                too_long: unroutable.too_long,
+                wrong_partition: unroutable.wrong_partition,
+                invalid_header: unroutable.invalid_header,
+            },
+            produced: counted.produced,
+            produces: counted.produce,
+            pending: counted.pending,
+            refused: counted.refused,
+            unknown: counted.unknown,
+            truncations: counted.truncations,
+            overtaken: counted.overtaken,
+            recreated: counted.recreated,
+            watchdog: counted.watchdog,
+            producers_replaced: counted.producers_replaced,
+            errors: counted.errors,
+            silence_ms: counted.silence_ms,
+            ..EngineStatistics::default()
+        }
+    }
+
+    fn flush(&mut self, within: Duration) {
+        let deadline = Instant::now() + within;
+        let is_idle = |client: &Client| {
+            let published = client.published;
+            let is_counted = published.is_none_or(|at| at.elapsed() > COUNTS_AGE_MAX);
+            is_counted && client.engine.statistics().pending == 0
+        };
+        while !is_idle(self) && Instant::now() < deadline {
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn stop(self: Box<Self>) {
+        self.engine.stop();
+    }
+}
