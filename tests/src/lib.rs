@@ -11,6 +11,7 @@
 
 pub mod answers;
 pub mod bench;
+pub mod cluster;
 pub mod curl;
 pub mod event_stream;
 pub mod fleet;

@@ -72,6 +72,7 @@ const STEPS: &[Step] = &[
     step("sdk-go", "the Go SDK: scenarios, a node, races, leaks, package", sdk_go::check),
     step("sdk-fleet", "clients of every SDK under each fault: nothing is lost", sdk_fleet::check),
     step("engine", "the engine on real brokers: kills, elections, holes, losses", engine::check),
+    step("cluster", "three nodes on three brokers: moves, kills, an outage", engine::check_nodes),
     step("dist", "npm, PyPI, tarball, deb, rpm: built, and tried from the local file", dist::check),
     step("crash", "the binary is killed under load: nothing acknowledged is lost", steps::crash),
     step("units", "systemd accepts the units, and rates their exposure", package::check_units),

@@ -27,6 +27,16 @@ fn check_with(workspace: &Workspace, options: &[&str]) -> Result<Tally> {
     shell::run_tests(workspace.cargo(&test).env("CRORE_KAFKA", workspace.foreign().join("kafka")))
 }
 
+/// Runs three nodes on three brokers, with the test build of the program.
+pub fn check_nodes(workspace: &Workspace) -> Result<Tally> {
+    let program = ["build", "--locked", "--profile", "test", "-p", "crore", "--features", "engine"];
+    shell::run(&mut workspace.cargo(&program))?;
+    let run = ["run", "--locked", "-p", "end-to-end", "--bin", "cluster", "--"];
+    let mut run = workspace.cargo(&run);
+    run.arg(workspace.foreign().join("kafka"));
+    shell::run_tests(run.env("CRORE_BINARY", workspace.target.join("debug/crore")))
+}
+
 /// Starts brokers, prints their addresses, and runs until it is interrupted.
 pub fn brokers(workspace: &Workspace, options: &[&str]) -> Result<()> {
     let count = match options {

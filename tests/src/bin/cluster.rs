@@ -1,0 +1,388 @@
+//! Three nodes on three brokers of Apache Kafka: any node serves any client, and neither a node nor
+//! a broker that dies costs an acknowledged message.
+//!
+//! `cluster FOLDER [CASE]`: the folder for Kafka's jars. `CRORE_BINARY` must have the cargo feature
+//! `engine`. The last line is `N passed, N failed`.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use brokers::{Kafka, Plan};
+use end_to_end::PATIENCE;
+use end_to_end::cluster::{Follower, Nodes, Publisher, publish_to};
+use end_to_end::curl::{curl, publish};
+use end_to_end::metrics::Metrics;
+use end_to_end::native::{Frame, Native};
+use end_to_end::server::{Place, Server};
+use end_to_end::tools::crore;
+use serde_json::{Value, json};
+
+const NODES: usize = 3;
+/// `limits.log_stall_timeout` in the configuration, and a second.
+const STALL: Duration = Duration::from_secs(4);
+/// Time limit for a refusal after it.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
+/// The first failover of a broker on a busy machine.
+const FAILOVER_PATIENCE: Duration = Duration::from_secs(60);
+
+struct Cluster {
+    kafka: Kafka,
+    places: Vec<Place>,
+    servers: Vec<Option<Server>>,
+    nodes: Nodes,
+}
+
+type Case = (&'static str, fn(&mut Cluster));
+
+const CASES: &[Case] = &[
+    ("a message of any node reaches subscribers of all nodes", any_node_serves_all),
+    ("a repetition at another node has the position of the first", repetitions_are_found),
+    ("a client continues at another node by position", clients_move_by_position),
+    ("a client continues at another node by ticket", clients_move_by_ticket),
+    ("a killed node costs its clients nothing", a_node_is_killed),
+    ("a node upgrades in place under load", a_node_upgrades),
+    ("a killed broker costs nothing", a_broker_is_killed),
+    ("without the engine, publications are refused and history goes on", the_engine_is_gone),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let Some(folder) = arguments.first() else {
+        eprintln!("usage: cluster FOLDER [CASE]");
+        return ExitCode::from(2);
+    };
+    let only = arguments.get(1);
+    let mut cluster = Cluster::start(Path::new(folder));
+    let (mut passed, mut failed) = (0, 0);
+    for (name, case) in CASES {
+        if only.is_some_and(|only| !name.contains(&**only)) {
+            continue;
+        }
+        let began = Instant::now();
+        let ran = catch_unwind(AssertUnwindSafe(|| case(&mut cluster)));
+        let verdict = if ran.is_ok() { "ok" } else { "FAILED" };
+        *(if ran.is_ok() { &mut passed } else { &mut failed }) += 1;
+        println!("{name} ... {verdict} in {:.1} s", began.elapsed().as_secs_f64());
+        if ran.is_err() {
+            break; // the next cases would meet what this one has left
+        }
+    }
+    println!("{passed} passed, {failed} failed");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+impl Cluster {
+    fn start(folder: &Path) -> Cluster {
+        let jars = brokers::fetch(folder).expect("Kafka's jars");
+        let began = Instant::now();
+        let kafka = Kafka::start(&jars, &Plan::new(3)).expect("three brokers");
+        println!("three brokers run after {:.1} s", began.elapsed().as_secs_f64());
+        let places: Vec<Place> = (0..NODES).map(|_| Place::new("127.0.0.1:0")).collect();
+        for (number, place) in places.iter().enumerate() {
+            place.configure(&configuration(&kafka, number));
+        }
+        let file = places[0].path("crore.toml");
+        // A topic that is missing has a name.
+        let refused = run(&["engine", "check", "--config", &file.to_string_lossy()]);
+        assert!(refused.contains("topic orders: it does not exist"), "{refused}");
+        let would = run(&["engine", "init", "--dry-run", "--config", &file.to_string_lossy()]);
+        assert_eq!(would.trim(), "would create orders: 8 partitions");
+        let created = run(&["engine", "init", "--config", &file.to_string_lossy()]);
+        assert_eq!(created.trim(), "created orders: 8 partitions");
+        let mut cluster = Cluster {
+            kafka,
+            places,
+            servers: (0..NODES).map(|_| None).collect(),
+            nodes: Arc::new(Mutex::new(vec![String::new(); NODES])),
+        };
+        for number in 0..NODES {
+            cluster.start_node(number);
+        }
+        println!("three nodes are ready after {:.1} s", began.elapsed().as_secs_f64());
+        cluster
+    }
+
+    fn start_node(&mut self, number: usize) {
+        let server = self.places[number].start();
+        self.nodes.lock().unwrap()[number] = server.clients.clone();
+        wait_until_ready(&server);
+        self.servers[number] = Some(server);
+    }
+
+    fn node(&self, number: usize) -> &Server {
+        self.servers[number].as_ref().expect("the node runs")
+    }
+
+    fn followers(&self, topic: &str) -> Vec<Follower> {
+        (0..NODES).map(|number| Follower::begin(&self.nodes, number, topic)).collect()
+    }
+
+    /// Ends a flow: every follower has everything that was acknowledged, and nothing else.
+    fn finish(publisher: Publisher, followers: Vec<Follower>) {
+        let published = publisher.end();
+        let count = published.acknowledged.len();
+        println!(
+            "  {count} acknowledged, longest silence {} ms, refusals {:?}",
+            published.longest_silence.as_millis(),
+            published.refusals
+        );
+        for follower in followers {
+            follower.wait("last message", FAILOVER_PATIENCE, |found| found.messages.len() >= count);
+            follower.end().assert_complete(&published);
+        }
+    }
+}
+
+fn configuration(kafka: &Kafka, number: usize) -> String {
+    let servers: Vec<String> =
+        kafka.bootstrap().split(',').map(|server| format!("\"{server}\"")).collect();
+    format!(
+        "[node]\nname = \"n{number}\"\nio_threads = 2\n[tickets]\nkeys = [\"{}\"]\n\
+         [limits]\nlog_stall_timeout = \"3s\"\n\
+         [engine]\nbootstrap_servers = [{}]\n\
+         [[log]]\nname = \"orders\"\ndurability = \"engine\"\npartitions_count = 8\nage_max = \"1h\"\n",
+        "7".repeat(64),
+        servers.join(", ")
+    )
+}
+
+fn run(arguments: &[&str]) -> String {
+    let output = crore().args(arguments).output().expect("the program runs");
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+fn readiness(server: &Server) -> u16 {
+    curl(&[&server.operators_url("/readyz")]).status
+}
+
+fn wait_until_ready(server: &Server) {
+    let deadline = Instant::now() + PATIENCE;
+    while readiness(server) != 200 {
+        assert!(Instant::now() < deadline, "the node is not ready");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn any_node_serves_all(cluster: &mut Cluster) {
+    let followers = cluster.followers("any/1");
+    let mut offsets = Vec::new();
+    for number in 1..=60 {
+        let node = cluster.node(number % NODES);
+        let answer = publish(&node.url("/topics/any/1"), &number.to_string());
+        offsets.push(answer["offset"].as_u64().expect("an offset"));
+    }
+    assert!(offsets.is_sorted_by(|one, next| one < next), "{offsets:?}");
+    for follower in followers {
+        follower.wait("all messages", PATIENCE, |found| found.messages.len() >= 60);
+        let found = follower.end();
+        let expected: Vec<(u64, String)> =
+            offsets.iter().copied().zip((1..=60).map(|number: u64| number.to_string())).collect();
+        assert_eq!(found.messages, expected);
+        assert!(found.gaps.is_empty());
+    }
+    let history = |number: usize| {
+        let answer = curl(&[&cluster.node(number).url("/topics/any/1?limit=100")]);
+        answer.expect(200).json()["messages"].clone()
+    };
+    assert_eq!(history(0).as_array().map(Vec::len), Some(60));
+    assert!((1..NODES).all(|number| history(number) == history(0)), "histories agree");
+}
+
+fn repetitions_are_found(cluster: &mut Cluster) {
+    let send = |node: usize, message: &Value| {
+        publish_to(&cluster.node(node).clients, message).expect("an answer")
+    };
+    let by_producer = |sequence: u64| json!({"topic": "once/1", "data": "p", "producer": {"id": "p", "sequence": sequence}});
+    let first = send(0, &by_producer(1));
+    assert_eq!(first["duplicate"], false, "{first}");
+    for node in 0..NODES {
+        let again = send(node, &by_producer(1));
+        assert_eq!(
+            (&again["offset"], &again["duplicate"]),
+            (&first["offset"], &json!(true)),
+            "{again}"
+        );
+    }
+    let next = send(1, &by_producer(2));
+    assert_eq!(next["duplicate"], false, "{next}");
+    let by_key = json!({"topic": "once/2", "data": "k", "idempotency_key": "k-1"});
+    let first = send(2, &by_key);
+    assert_eq!(first["duplicate"], false, "{first}");
+    for node in 0..NODES {
+        let again = send(node, &by_key);
+        assert_eq!(
+            (&again["offset"], &again["duplicate"]),
+            (&first["offset"], &json!(true)),
+            "{again}"
+        );
+    }
+}
+
+fn clients_move_by_position(cluster: &mut Cluster) {
+    let at = |number: usize| cluster.node(number).url("/topics/moved/1");
+    let first = publish(&at(0), "1");
+    let since = format!("{}:{}", first["epoch"].as_str().unwrap(), first["offset"]);
+    publish(&at(1), "2");
+    publish(&at(2), "3");
+    for number in 0..NODES {
+        let url = format!("{}?since={since}", at(number));
+        // A node that has not read so far waits.
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let page = curl(&[&url]).expect(200).json();
+            assert!(page["gap"].is_null(), "{page}");
+            let messages = page["messages"].as_array().unwrap();
+            let payloads: Vec<&str> =
+                messages.iter().filter_map(|message| message["data"].as_str()).collect();
+            if payloads == ["2", "3"] {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{page}");
+        }
+    }
+}
+
+fn clients_move_by_ticket(cluster: &mut Cluster) {
+    let (mut client, _) = Native::connect(&cluster.node(0).clients, None);
+    let answer = client.subscribe_one(1, "ticket/1");
+    assert!(matches!(answer, Frame::Subscribed { .. }), "{answer:?}");
+    publish(&cluster.node(1).url("/topics/ticket/1"), "before");
+    assert_eq!(payload(&mut client), "before");
+    client.ask_ticket();
+    let Frame::Ticket(ticket) = client.next_frame() else { panic!("a ticket") };
+    drop(client);
+    publish(&cluster.node(2).url("/topics/ticket/1"), "meanwhile");
+    let (mut client, welcome) = Native::connect(&cluster.node(1).clients, Some((&ticket, &[])));
+    assert!(matches!(welcome, Frame::Welcome { resumed: Some(1), .. }), "{welcome:?}");
+    assert_eq!(payload(&mut client), "meanwhile");
+    publish(&cluster.node(0).url("/topics/ticket/1"), "afterwards");
+    assert_eq!(payload(&mut client), "afterwards");
+}
+
+/// The next message; a gap would be a fault.
+fn payload(client: &mut Native) -> String {
+    loop {
+        match client.next_frame() {
+            Frame::Message { payload, .. } => return payload,
+            Frame::Subscribed { .. } | Frame::CaughtUp(_) => {}
+            other => panic!("a message was expected: {other:?}"),
+        }
+    }
+}
+
+fn a_node_is_killed(cluster: &mut Cluster) {
+    let followers = cluster.followers("killed/1");
+    let publisher = Publisher::begin(&cluster.nodes, 1, "killed/1");
+    publisher.wait_for_more(100, PATIENCE);
+    let server = cluster.servers[1].take().expect("the node runs");
+    server.process.signal("KILL");
+    drop(server);
+    publisher.wait_for_more(200, PATIENCE);
+    cluster.start_node(1);
+    publisher.wait_for_more(100, PATIENCE);
+    Cluster::finish(publisher, followers);
+}
+
+fn a_node_upgrades(cluster: &mut Cluster) {
+    let followers = cluster.followers("upgraded/1");
+    let publisher = Publisher::begin(&cluster.nodes, 2, "upgraded/1");
+    publisher.wait_for_more(100, PATIENCE);
+    let mut server = cluster.servers[2].take().expect("the node runs");
+    let successor = server.process.upgrade();
+    publisher.wait_for_more(100, PATIENCE);
+    let moves: usize = followers.iter().map(|follower| follower.followed().moves).sum();
+    assert_eq!(moves, 0, "no client has lost its connection");
+    Cluster::finish(publisher, followers);
+    successor.kill(server);
+    cluster.start_node(2);
+}
+
+fn a_broker_is_killed(cluster: &mut Cluster) {
+    let followers = cluster.followers("failover/1");
+    // Topics in all partitions: whichever broker dies leads some of them.
+    let publishers: Vec<Publisher> = (0..NODES)
+        .map(|node| Publisher::begin(&cluster.nodes, node, &format!("failover/more/{node}")))
+        .collect();
+    let publisher = Publisher::begin(&cluster.nodes, 0, "failover/1");
+    publisher.wait_for_more(100, PATIENCE);
+    for broker in 1..=3 {
+        cluster.kafka.kill(broker).expect("the broker runs");
+        publisher.wait_for_more(50, FAILOVER_PATIENCE);
+        for publisher in &publishers {
+            publisher.wait_for_more(20, FAILOVER_PATIENCE);
+        }
+        cluster.kafka.restart(broker).expect("the broker starts");
+        publisher.wait_for_more(50, FAILOVER_PATIENCE);
+    }
+    for publisher in publishers {
+        publisher.end();
+    }
+    Cluster::finish(publisher, followers);
+}
+
+fn the_engine_is_gone(cluster: &mut Cluster) {
+    let followers = cluster.followers("outage/1");
+    let publisher = Publisher::begin(&cluster.nodes, 0, "outage/1");
+    publisher.wait_for_more(50, PATIENCE);
+    for broker in 1..=3 {
+        cluster.kafka.stop(broker).expect("the broker runs");
+    }
+    let began = Instant::now();
+    // The engine may have the first one: it waits. Others are refused by name, at once.
+    let message = json!({"topic": "outage/2", "data": "x"});
+    let first = {
+        let (address, message) = (cluster.node(1).clients.clone(), message.clone());
+        thread::spawn(move || publish_to(&address, &message).expect("an answer"))
+    };
+    let refused = loop {
+        thread::sleep(Duration::from_millis(500));
+        if began.elapsed() < STALL {
+            continue;
+        }
+        let asked = Instant::now();
+        let answer = publish_to(&cluster.node(1).clients, &message).expect("an answer");
+        assert!(asked.elapsed() < REFUSAL_PATIENCE, "refused at once: {answer}");
+        break answer["error"].clone();
+    };
+    println!("  refused {} ms after the outage began: {refused}", began.elapsed().as_millis());
+    assert_eq!(
+        (&refused["code"], &refused["temporary"]),
+        (&json!("log_unavailable"), &json!(true))
+    );
+    // History and subscriptions go on.
+    let history = curl(&[&cluster.node(2).url("/topics/outage/1?limit=10")]).expect(200).json();
+    assert_eq!(history["messages"].as_array().map(Vec::len), Some(10), "{history}");
+    let late = Follower::begin(&cluster.nodes, 1, "outage/1");
+    assert!(late.end().gaps.is_empty());
+    let deadline = Instant::now() + PATIENCE;
+    while readiness(cluster.node(0)) == 200 {
+        assert!(Instant::now() < deadline, "the node stays ready");
+        thread::sleep(Duration::from_millis(200));
+    }
+    println!("  not ready after {} ms", began.elapsed().as_millis());
+    for broker in 1..=3 {
+        cluster.kafka.go_on(broker).expect("the broker was stopped");
+    }
+    publisher.wait_for_more(50, FAILOVER_PATIENCE);
+    let first = first.join().expect("a publisher without faults");
+    let is_unknown = first["error"]["code"] == "outcome_unknown";
+    assert!(first["offset"].is_u64() || is_unknown, "{first}");
+    for number in 0..NODES {
+        wait_until_ready(cluster.node(number));
+    }
+    Cluster::finish(publisher, followers);
+    let restarts =
+        Metrics::of(&cluster.node(0).operators).scrape().number("crore_engine_restarts_total");
+    assert_eq!(restarts, 0, "no partition began anew");
+}
