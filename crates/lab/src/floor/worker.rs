@@ -307,6 +307,7 @@ impl Worker {
                 offset,
                 prev: offset - 1,
                 retained: Default::default(),
+                lineage: None,
                 attributes: publish.attributes,
                 payload: publish.payload,
             })
