@@ -55,6 +55,8 @@ pub(crate) struct Reading {
     /// The last time at which something arrived.
     heard_ms: u64,
     doubt: Option<Doubt>,
+    /// The time since which an open transaction holds the tail, and the offset of its hold.
+    held: Option<(u64, u64)>,
 }
 
 /// An answer of the engine that contradicts the records.
@@ -113,6 +115,7 @@ impl Partition {
             told: next,
             heard_ms: now_ms,
             doubt: None,
+            held: None,
         });
     }
 
@@ -212,6 +215,19 @@ impl Partition {
         }
     }
 
+    /// Compares a quiet partition with its end, records of open transactions included. Returns how
+    /// long one has held the tail, in milliseconds.
+    pub(crate) fn held_ms(&mut self, fetched_end: u64, now_ms: u64) -> Option<u64> {
+        let reading = self.reading_mut()?;
+        let next = reading.next;
+        let since_ms = match reading.held {
+            Some((offset, since_ms)) if offset == next => since_ms,
+            _ => now_ms,
+        };
+        reading.held = (fetched_end > next).then_some((next, since_ms));
+        reading.held.map(|_| now_ms - since_ms)
+    }
+
     /// Whether the tail has not reached the end that its begin found.
     pub(crate) fn is_starting(&self) -> bool {
         self.reading().is_none_or(|it| it.next < it.head)
@@ -264,6 +280,18 @@ mod tests {
         assert_eq!(partition.meet(110, 3, 8_000), Verdict::New);
         assert_eq!(partition.examine(113, 9_000, 2_000), None);
         assert_eq!(partition.examine(113, 11_000, 2_000), Some(Finding::Silent));
+    }
+
+    #[test]
+    fn an_open_transaction_holds_a_tail() {
+        let mut partition = begun();
+        partition.settle(110, 0);
+        assert_eq!(partition.held_ms(110, 1_000), None);
+        assert_eq!(partition.held_ms(115, 2_000), Some(0));
+        assert_eq!(partition.held_ms(120, 32_000), Some(30_000));
+        partition.settle(112, 33_000);
+        assert_eq!(partition.held_ms(120, 34_000), Some(0));
+        assert_eq!(partition.held_ms(112, 35_000), None);
     }
 
     #[test]

@@ -44,6 +44,10 @@ pub struct EngineStatistics {
     /// Times that a tail was started again because it brought nothing although it was behind.
     #[metric("crore_engine_watchdog_total")]
     pub watchdog: u64,
+    /// Partitions whose tail waits for the end of another producer's transaction, for longer than
+    /// six times `silence_max_ms`.
+    #[metric("crore_engine_partitions_held")]
+    pub held: u64,
     /// Times that a new producer took the place of one that was of no use any more.
     #[metric("crore_engine_producers_replaced_total")]
     pub producers_replaced: u64,

@@ -55,6 +55,7 @@ pub(crate) struct Worker<P> {
     now_ms: u64,
     answered_ms: u64,
     tick_ms: u64,
+    held_ms: u64,
 }
 
 /// A log with what the engine told of it.
@@ -119,6 +120,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             now_ms: 0,
             answered_ms: 0,
             tick_ms: 0,
+            held_ms: 0,
         };
         // From the first moment, all partitions are starting.
         worker.share();
@@ -165,6 +167,10 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         self.ask_about_topics();
         self.ask_about_beginnings();
         self.ask_about_quiet_tails();
+        if self.now_ms >= self.held_ms {
+            self.held_ms = self.now_ms + tail::HELD_INTERVAL_MS;
+            self.look_for_held_tails();
+        }
         self.assign_if_needed();
         self.tell_availability();
         self.share();

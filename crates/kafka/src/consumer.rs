@@ -90,6 +90,23 @@ impl Client {
         Ok(())
     }
 
+    /// The end of a partition as the last fetch told it, with records of open transactions. None
+    /// before the first fetch.
+    pub fn fetched_end(&self, topic: &CStr, partition: i32) -> Option<u64> {
+        let (mut first, mut end) = (0, 0);
+        // SAFETY: client and name are valid; librdkafka stores two numbers.
+        let code = unsafe {
+            get_watermark_offsets(
+                self.raw(),
+                topic.as_ptr(),
+                partition,
+                &raw mut first,
+                &raw mut end,
+            )
+        };
+        u64::try_from(end).ok().filter(|_| code == 0)
+    }
+
     /// Asks for an offset in each partition, as readers of committed records see it. The answer
     /// is an [`crate::Event::Offsets`] in `queue` with this note.
     pub fn list_offsets(
@@ -239,5 +256,13 @@ unsafe extern "C" {
     fn assign(
         client: *mut sys::rd_kafka_t,
         partitions: *const sys::rd_kafka_topic_partition_list_t,
+    ) -> c_int;
+    #[link_name = "rd_kafka_get_watermark_offsets"]
+    fn get_watermark_offsets(
+        client: *mut sys::rd_kafka_t,
+        topic: *const c_char,
+        partition: i32,
+        first: *mut i64,
+        end: *mut i64,
     ) -> c_int;
 }

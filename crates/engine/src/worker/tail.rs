@@ -37,6 +37,8 @@ const TURN_MAX: usize = 4_096;
 const LETTER_BYTES_MAX: u32 = 256 << 10;
 /// The time between two attempts to start the tail, in milliseconds.
 const RETRY_MS: u64 = 1_000;
+/// The time between two looks for held tails, in milliseconds.
+pub(super) const HELD_INTERVAL_MS: u64 = 1_000;
 /// The maximum time of a new assignment, in milliseconds.
 const SEEK_MS: i32 = 1_000;
 
@@ -269,6 +271,37 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             self.reader.next_ms = self.now_ms + RETRY_MS;
             self.say(Severity::Warning, &format!("the tail does not start yet: {error}"));
         }
+    }
+
+    /// Finds quiet partitions that an open transaction of another producer holds.
+    pub(super) fn look_for_held_tails(&mut self) {
+        let quiet_ms = self.settings.silence_max_ms / 2;
+        let long_ms = self.settings.silence_max_ms * 6;
+        let mut count = 0;
+        for index in 0..self.partitions.len() {
+            let partition = &mut self.partitions[index];
+            if !partition.is_quiet(self.now_ms, quiet_ms) {
+                continue;
+            }
+            let (topic, number) = (&self.logs[partition.log].name, partition.place.cast_signed());
+            let Some(end) = self.reader.client.fetched_end(topic, number) else { continue };
+            let held_ms = partition.held_ms(end, self.now_ms).unwrap_or(0);
+            if held_ms < long_ms {
+                continue;
+            }
+            count += 1;
+            // Once at the begin, and then every ten minutes.
+            if (held_ms - long_ms) % 600_000 < HELD_INTERVAL_MS {
+                let place = self.name_of(index);
+                let line = format!(
+                    "{place}: an open transaction of another producer holds {} records for {} s",
+                    end.saturating_sub(self.partitions[index].reading().map_or(end, |it| it.next)),
+                    held_ms / 1_000
+                );
+                self.say(Severity::Warning, &line);
+            }
+        }
+        self.statistics.held = count;
     }
 
     /// The engine's name of a partition, for lines.

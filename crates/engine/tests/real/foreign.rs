@@ -151,3 +151,24 @@ pub fn java_finds_the_records(world: &mut World) {
         assert!(found.contains(line.as_str()), "{line} is not in {output}");
     }
 }
+
+/// The tail of a partition waits for an open transaction of another producer, which is counted.
+pub fn an_open_transaction_is_told(world: &mut World) {
+    world.create(1, 3, &[]);
+    let settings = engine::EngineSettings { silence_max_ms: 500, ..world.settings(1) };
+    let node = Node::start(settings, 1);
+    node.wait_until_available(1);
+    let client = world.producer(&[("transactional.id", "slow")]);
+    client.prepare_transactions(60_000).expect("prepared");
+    client.begin_transaction().expect("begun");
+    send(&client, &world.topic, 0, "a", "held");
+    flush(&client);
+    node.publish(0, 1, "b", "behind it");
+    node.wait_for_counts("a held partition", |counts| counts.held == 1);
+    assert!(node.records().is_empty());
+    client.end_transaction(true, 60_000).expect("ended");
+    let found = node.wait_for_records(2);
+    assert_eq!(&*found[1].publication.payload, b"behind it");
+    node.wait_for_counts("no held partition", |counts| counts.held == 0);
+    assert_eq!(node.engine.statistics().watchdog, 0);
+}

@@ -32,6 +32,7 @@ const TESTS: &[Test] = &[
     ("other_producers_reach_topics", foreign::other_producers_reach_topics),
     ("unroutable_records_are_holes", foreign::unroutable_records_are_holes),
     ("aborted_transactions_are_holes", foreign::aborted_transactions_are_holes),
+    ("an_open_transaction_is_told", foreign::an_open_transaction_is_told),
     ("java_finds_the_records", foreign::java_finds_the_records),
     ("a_killed_leader_loses_nothing", failures::a_killed_leader_loses_nothing),
     ("a_held_leader_loses_nothing", failures::a_held_leader_loses_nothing),
