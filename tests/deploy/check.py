@@ -1,13 +1,14 @@
-"""Lints and renders the Helm chart, and checks what it renders by the schemas of Kubernetes.
+"""Lints and renders the Helm chart, checks its objects by the schemas of Kubernetes, and reads the compose file.
 
 python check.py
 
-No cluster runs here: the objects are valid, and the program accepts the configuration that
+No cluster and no container engine runs here: the objects are valid, and the program accepts the configuration that
 they give it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -20,7 +21,9 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy/helm/crore"
+COMPOSE = ROOT / "deploy/compose"
 HELM = os.environ["CRORE_HELM"]
+COMPOSE_READER = os.environ["CRORE_COMPOSE"]
 CRORE = os.environ["CRORE_SERVER"]
 #: The oldest that the chart allows, and a newer one.
 VERSIONS = ("1.27", "1.34")
@@ -144,6 +147,30 @@ class Chart(Values):
                         environment[variable["name"]] = value
                     self.assertEqual(container["args"][0], "serve")
             run(CRORE, "config", "check", self.folder / "crore.toml", env=environment)
+
+
+class Compose(Values):
+    def setUp(self) -> None:
+        super().setUp()
+        self.services = json.loads(run(COMPOSE_READER, COMPOSE / "compose.yaml"))["services"]
+
+    def test_docker_reads_the_file(self) -> None:
+        names = [name + str(number) for name in ("kafka", "node") for number in (1, 2, 3)]
+        self.assertEqual(sorted(self.services), [*names, "topics"])
+        ports = [port["published"] for service in self.services.values() for port in service.get("ports") or []]
+        self.assertEqual(len(ports), len(set(ports)))
+        for service in self.services.values():
+            for name in service.get("depends_on") or {}:
+                self.assertIn(name, self.services)
+
+    def test_the_program_accepts_the_configuration(self) -> None:
+        (self.folder / "ticket-keys").write_text("ab" * 32 + "\n")
+        for number in (1, 2, 3):
+            service = self.services[f"node{number}"]
+            self.assertEqual(service["command"][0], "serve")
+            secret = "/run/secrets"
+            environment = {k: v.replace(secret, str(self.folder)) for k, v in service["environment"].items()}
+            run(CRORE, "config", "check", COMPOSE / "crore.toml", env=environment)
 
 
 def main() -> None:

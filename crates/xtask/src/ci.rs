@@ -59,7 +59,6 @@ const STEPS: &[Step] = &[
     step("end-to-end", "the binary, driven by independent clients", steps::end_to_end),
     step("autobahn", "WebSocket conformance of /echo", steps::autobahn),
     step("openapi", "requests generated from spec/openapi.json, and their answers", steps::openapi),
-    step("deploy", "the Helm chart renders to valid objects", deploy::check),
     step("asyncapi", "spec/asyncapi.json is valid, as are all vectors by it", asyncapi::check),
     step(
         "dashboards",
@@ -73,6 +72,7 @@ const STEPS: &[Step] = &[
     step("sdk-fleet", "clients of every SDK under each fault: nothing is lost", sdk_fleet::check),
     step("engine", "the engine on real brokers: kills, elections, holes, losses", engine::check),
     step("cluster", "three nodes on three brokers: moves, kills, an outage", engine::check_nodes),
+    step("deploy", "the Helm chart and the compose file are valid", deploy::check),
     step("dist", "npm, PyPI, tarball, deb, rpm: built, and tried from the local file", dist::check),
     step("crash", "the binary is killed under load: nothing acknowledged is lost", steps::crash),
     step("units", "systemd accepts the units, and rates their exposure", package::check_units),

@@ -1,5 +1,6 @@
-//! The step `deploy`: the Helm chart renders to valid objects. Helm is built from
-//! `tests/deploy/go.mod`, which pins it; the schemas of Kubernetes come from PyPI.
+//! The step `deploy`: the Helm chart renders to valid objects, and the compose file is one. Helm
+//! and Docker's reader of compose files are built from `tests/deploy/go.mod`, which pins them; the
+//! schemas of Kubernetes come from PyPI.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,26 +20,30 @@ const GO: Go = Go {
 
 /// Builds the tools once, and runs the checks.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
-    shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
+    let program = ["build", "--locked", "--profile", "test", "-p", "crore", "--features", "engine"];
+    shell::run(&mut workspace.cargo(&program))?;
     python_packages(workspace, "deploy-python", "tests/deploy/requirements.txt")?;
     let tools = tools(workspace)?;
     let mut tests = workspace.command(&["python3", "tests/deploy/check.py"]);
     let python = workspace.foreign().join("deploy-python/bin");
     tests.env("PATH", shell::path_with(&python)?);
     tests.env("CRORE_HELM", tools.join("helm"));
-    tests.env("CRORE_SERVER", workspace.target.join("release/crore"));
+    tests.env("CRORE_COMPOSE", tools.join("compose"));
+    tests.env("CRORE_SERVER", workspace.target.join("debug/crore"));
     shell::run_tests(&mut tests)
 }
 
-/// Builds `helm`, about two minutes of one core; returns their folder.
+/// Builds `helm` and `compose`, about two minutes of one core; returns their folder.
 fn tools(workspace: &Workspace) -> Result<PathBuf> {
     let lists = workspace.root.join("tests/deploy");
     let folder = workspace.foreign().join("deploy-tools");
-    let key = fs::read_to_string(lists.join("go.sum"))? + GO.version;
+    let key = fs::read_to_string(lists.join("go.sum"))?
+        + &fs::read_to_string(lists.join("compose/main.go"))?
+        + GO.version;
     once(&folder, &key, || {
         let packages = ["build", "-ldflags=-s -w", "-trimpath", "-o"];
         let mut build = sdk_go::command_of(workspace, &GO, &packages)?;
-        build.arg(&folder).args(["helm.sh/helm/v3/cmd/helm"]);
+        build.arg(&folder).args(["helm.sh/helm/v3/cmd/helm", "./compose"]);
         shell::run(build.current_dir(&lists))
     })?;
     Ok(folder)
