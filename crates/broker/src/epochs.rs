@@ -13,7 +13,7 @@ use stdx::handing::Hand;
 /// See the module.
 #[derive(Default, Hand)]
 pub(crate) struct Epochs {
-    /// Of engines' partitions; empty on a node without an engine.
+    /// Epochs of engines' partitions; empty on a node without an engine.
     advancing: BTreeMap<PartitionId, u64>,
 }
 

@@ -6,11 +6,11 @@
 //! A log on disk that may have lost acknowledged records begins a new epoch; a position of an older
 //! one still says the same as long as it lies below everything that may differ since.
 //!
-//! The epoch of an engine's partition is the topic's identity (31 bits) above a *lineage* (32 bits),
-//! the engine's leader epoch. Lineages rise. A new one replaces all records from its first offset
-//! on, and mostly there are none. So a position stays valid while it lies before the start of the
-//! next lineage. A position may have a lineage that this node does not know yet; what it may have
-//! lost then is reported when the partition begins anew.
+//! The epoch of an engine's partition is the topic's identity (31 bits) above a *lineage* (32
+//! bits), the engine's leader epoch. Lineages rise. A new one replaces all records from its first
+//! offset on, and mostly there are none. So a position stays valid while it lies before the start
+//! of the next lineage. A position may have a lineage that this node does not know yet; what it may
+//! have lost then is reported when the partition begins anew.
 
 use crate::engine::{LineageStart, Restart};
 use crate::ids::PartitionId;

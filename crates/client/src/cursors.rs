@@ -66,15 +66,15 @@ impl Cursors {
         }
     }
 
-    /// Classifies a message and moves the cursor. `advances`: it names a lineage, so an epoch of the
-    /// same log has lost nothing.
-    pub fn message(&mut self, partition: u32, at: Position, advances: bool) -> Arrival {
+    /// Classifies a message and moves the cursor. With a lineage a further epoch of the same log
+    /// has lost nothing.
+    pub fn message(&mut self, partition: u32, at: Position, lineage: Option<u8>) -> Arrival {
         let Some(cursor) = self.partitions.get_mut(&partition) else {
             self.partitions.insert(partition, at);
             return Arrival::New;
         };
-        let is_same_log = advances && cursor.epoch >> 32 == at.epoch >> 32;
-        let has_lost_nothing = is_same_log || cursor.epoch == at.epoch;
+        let expected = lineage.map_or(cursor.epoch, |lineage| advanced(cursor.epoch, lineage));
+        let has_lost_nothing = expected == at.epoch;
         if has_lost_nothing && at.offset <= cursor.offset {
             return Arrival::Settled;
         }
@@ -135,11 +135,11 @@ mod tests {
         let mut cursors = Cursors::default();
         cursors.subscribed(0, &beginning(at(7, 10), false, false));
         cursors.subscribed(1, &beginning(at(7, 20), false, false));
-        assert_eq!(cursors.message(0, at(7, 11), false), Arrival::New);
-        assert_eq!(cursors.message(0, at(7, 11), false), Arrival::Settled);
-        assert_eq!(cursors.message(1, at(7, 11), false), Arrival::Settled);
+        assert_eq!(cursors.message(0, at(7, 11), None), Arrival::New);
+        assert_eq!(cursors.message(0, at(7, 11), None), Arrival::Settled);
+        assert_eq!(cursors.message(1, at(7, 11), None), Arrival::Settled);
         // A partition that was not listed begins with its first message.
-        assert_eq!(cursors.message(2, at(7, 5), false), Arrival::New);
+        assert_eq!(cursors.message(2, at(7, 5), None), Arrival::New);
         assert_eq!(known(&cursors), [(0, 7, 11), (1, 7, 20), (2, 7, 5)]);
     }
 
@@ -148,11 +148,11 @@ mod tests {
         let mut cursors =
             Cursors::resume_at(&[PartitionPosition { partition: 3, position: at(7, 10) }]);
         cursors.subscribed(3, &beginning(at(7, 8), true, true));
-        assert_eq!(cursors.message(3, at(7, 9), false), Arrival::Settled);
-        assert_eq!(cursors.message(3, at(7, 12), false), Arrival::New);
+        assert_eq!(cursors.message(3, at(7, 9), None), Arrival::Settled);
+        assert_eq!(cursors.message(3, at(7, 12), None), Arrival::New);
         assert_eq!(cursors.caught_up(3, 30, None), Some(at(7, 30)));
-        assert_eq!(cursors.message(3, at(7, 30), false), Arrival::Settled);
-        assert_eq!(cursors.message(3, at(7, 31), false), Arrival::New);
+        assert_eq!(cursors.message(3, at(7, 30), None), Arrival::Settled);
+        assert_eq!(cursors.message(3, at(7, 31), None), Arrival::New);
         assert_eq!(cursors.caught_up(3, 20, None), Some(at(7, 31)));
         assert_eq!(cursors.caught_up(4, 20, None), None);
     }
@@ -163,15 +163,15 @@ mod tests {
             Cursors::resume_at(&[PartitionPosition { partition: 0, position: at(7, 10) }]);
         // Continued under another epoch: the position stayed valid.
         cursors.subscribed(0, &beginning(at(8, 10), true, true));
-        assert_eq!(cursors.message(0, at(8, 12), false), Arrival::New);
+        assert_eq!(cursors.message(0, at(8, 12), None), Arrival::New);
         // Not continued: the gap has the new position.
         cursors.subscribed(0, &beginning(at(9, 3), true, false));
         assert_eq!(cursors.gap(0, at(9, 3)), Some(at(8, 12)));
-        assert_eq!(cursors.message(0, at(9, 4), false), Arrival::New);
+        assert_eq!(cursors.message(0, at(9, 4), None), Arrival::New);
         // Without the gap that was due.
         cursors.subscribed(0, &beginning(at(10, 2), false, false));
         let from = at(9, 4);
-        assert_eq!(cursors.message(0, at(10, 5), false), Arrival::NewEpoch { from });
+        assert_eq!(cursors.message(0, at(10, 5), None), Arrival::NewEpoch { from });
         cursors.skipped(0, at(10, 9));
         cursors.skipped(0, at(10, 8));
         assert_eq!(known(&cursors), [(0, 10, 9)]);
@@ -182,12 +182,12 @@ mod tests {
         let mut cursors = Cursors::default();
         let of = |lineage: u64, offset| at(5 << 32 | lineage, offset);
         cursors.subscribed(0, &beginning(of(7, 10), false, false));
-        assert_eq!(cursors.message(0, of(9, 10), true), Arrival::Settled);
-        assert_eq!(cursors.message(0, of(9, 11), true), Arrival::New);
+        assert_eq!(cursors.message(0, of(9, 10), Some(9)), Arrival::Settled);
+        assert_eq!(cursors.message(0, of(9, 11), Some(9)), Arrival::New);
         assert_eq!(cursors.caught_up(0, 12, Some(2)), Some(of(0x102, 12)));
         // Another topic, and a server that does not say that nothing is lost.
         let other = at(6 << 32 | 9, 13);
-        assert_eq!(cursors.message(0, other, true), Arrival::NewEpoch { from: of(0x102, 12) });
-        assert_eq!(cursors.message(0, of(9, 14), false), Arrival::NewEpoch { from: other });
+        assert_eq!(cursors.message(0, other, Some(9)), Arrival::NewEpoch { from: of(0x102, 12) });
+        assert_eq!(cursors.message(0, of(9, 14), None), Arrival::NewEpoch { from: other });
     }
 }

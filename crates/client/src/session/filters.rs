@@ -53,8 +53,8 @@ impl Session {
             let Some(subscription) = self.subscriptions.get_mut(*id) else {
                 continue;
             };
-            let advances = frame.lineage.is_some();
-            match subscription.cursors.message(frame.partition, frame.position, advances) {
+            let cursors = &mut subscription.cursors;
+            match cursors.message(frame.partition, frame.position, frame.lineage) {
                 Arrival::New => {}
                 Arrival::NewEpoch { from } => {
                     let gap = ReportedGap {

@@ -2,8 +2,8 @@
 //! without building a frame.
 //!
 //! The caller appends the rest of a MESSAGE, in this order: the options block if announced (the
-//! bytes of [`super::Attributes::encode_message_block`]), then the payload up to the frame's end. The head
-//! of a NAMED_MESSAGE includes its options block.
+//! bytes of [`super::Attributes::encode_message_block`]), then the payload up to the frame's end.
+//! The head of a NAMED_MESSAGE includes its options block.
 
 use super::options::write_lineage;
 use super::reader::write_bytes;

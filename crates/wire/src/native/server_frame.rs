@@ -139,7 +139,7 @@ pub struct NamedMessage<'a> {
     /// The subscription of a replay. None: for all matching ones that are not replaying the
     /// partition.
     pub subscription: Option<u32>,
-    /// As in MESSAGE.
+    /// The lineage, as in MESSAGE.
     pub lineage: Option<u8>,
     /// Content type and tags.
     pub attributes: Attributes<'a>,
@@ -156,7 +156,7 @@ pub struct CaughtUp {
     pub partition: Option<u32>,
     /// Everything up to and including this offset is settled.
     pub through: u64,
-    /// As in MESSAGE.
+    /// The lineage, as in MESSAGE.
     pub lineage: Option<u8>,
 }
 
@@ -207,7 +207,7 @@ pub struct Skipped {
     pub through: u64,
     /// The reason.
     pub reason: SkipReason,
-    /// As in MESSAGE. None where `partition` has the epoch.
+    /// The lineage, as in MESSAGE; none where `partition` has the epoch.
     pub lineage: Option<u8>,
 }
 

@@ -358,29 +358,13 @@ pub fn server_json(frame: &ServerFrame<'_>) -> Value {
         }),
         ServerFrame::Message(message) => message_json(message),
         ServerFrame::NamedMessage(message) => named_message_json(message),
-        ServerFrame::CaughtUp(frame) => with_lineage(
-            frame.lineage,
-            json!({
-                "type": "caught_up", "subscription": frame.subscription,
-                "partition": frame.partition, "through": frame.through.to_string(),
-            }),
-        ),
+        ServerFrame::CaughtUp(frame) => caught_up_json(frame),
         ServerFrame::Gap(gap) => json!({
             "type": "gap", "subscription": gap.subscription, "partition": gap.partition, "epoch": gap.epoch.to_string(),
             "from": gap.from.to_string(), "to": gap.to.to_string(),
             "reason": reason_json(&GAP_REASONS, gap.reason.number()),
         }),
-        ServerFrame::Skipped(skipped) => with_lineage(
-            skipped.lineage,
-            json!({
-                "type": "skipped", "subscription": skipped.subscription,
-                "partition": skipped.partition.map(|of| json!({
-                    "partition": of.partition, "epoch": of.epoch.to_string(),
-                })),
-                "from": skipped.from.to_string(), "through": skipped.through.to_string(),
-                "reason": reason_json(&SKIP_REASONS, skipped.reason.number()),
-            }),
-        ),
+        ServerFrame::Skipped(skipped) => skipped_json(skipped),
         ServerFrame::Published(published) => json!({
             "type": "published", "request": published.request,
             "epoch": published.position.epoch.to_string(),
@@ -430,6 +414,28 @@ fn message_json(message: &Message<'_>) -> Value {
     )
 }
 
+fn caught_up_json(frame: &CaughtUp) -> Value {
+    with_lineage(
+        frame.lineage,
+        json!({ "type": "caught_up", "subscription": frame.subscription,
+            "partition": frame.partition, "through": frame.through.to_string(), }),
+    )
+}
+
+fn skipped_json(skipped: &Skipped) -> Value {
+    with_lineage(
+        skipped.lineage,
+        json!({
+            "type": "skipped", "subscription": skipped.subscription,
+            "partition": skipped.partition.map(|of| json!({
+                "partition": of.partition, "epoch": of.epoch.to_string(),
+            })),
+            "from": skipped.from.to_string(), "through": skipped.through.to_string(),
+            "reason": reason_json(&SKIP_REASONS, skipped.reason.number()),
+        }),
+    )
+}
+
 /// The member of a lineage is absent where the frame has none.
 fn with_lineage(lineage: Option<u8>, mut frame: Value) -> Value {
     if let Some(lineage) = lineage {
@@ -439,7 +445,7 @@ fn with_lineage(lineage: Option<u8>, mut frame: Value) -> Value {
 }
 
 fn lineage(value: &Value) -> Option<u8> {
-    Some(u8::try_from(value.get("lineage")?.as_u64()?).expect("a lineage is a byte"))
+    Some(value.get("lineage")?.as_u64()? as u8)
 }
 
 fn named_message_json(message: &NamedMessage<'_>) -> Value {

@@ -1,8 +1,8 @@
 //! An engine's partition begins anew: its subscriptions end, and their clients come back with their
 //! positions. The home then judges them, as it does those that come from another node.
 //!
-//! What the clients have been sent may not be in the log any more, and what waits in their outboxes
-//! neither. So no cursor of this edge says anything about the new life, and none is kept: neither
+//! The log may not have the messages any more that clients were sent, nor those in their
+//! outboxes. So no cursor of this edge says anything about the new life, and none is kept: neither
 //! of a subscription, nor how far the partition's stream had come.
 
 use crate::edge::Edge;

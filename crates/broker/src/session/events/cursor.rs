@@ -61,7 +61,7 @@ enum Place {
 
 #[derive(Clone, PartialEq, Debug, Hand)]
 struct LogCursor {
-    /// Of an engine's log, of the partition that was set first.
+    /// The log's epoch; in an engine's log, one of its partitions'.
     epoch: u64,
     first_partition: PartitionId,
     offsets: Vec<u64>,
