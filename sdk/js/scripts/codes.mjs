@@ -14,7 +14,7 @@ for (const line of readFileSync(`${spec}/codes.toml`, "utf8").split("\n")) {
 }
 /** Codes of answers over HTTP and of a refused handshake: no frame has them. */
 const HTTP =
-  /^(malformed_(json|handshake|request|position)|(subprotocol|payload|topic|upgrade)_required|not_found|method_not_allowed|unsupported_(transfer_coding|http_version|expectation|websocket_version)|repeated_topic|unknown_parameter|origin_forbidden|misdirected|(header|request)_too_large|uri_too_long|too_many_topics|(handshake|request)_timeout)$/;
+  /^(malformed_(json|handshake|request|position)|(subprotocol|payload|topic|upgrade)_required|not_found|method_not_allowed|unsupported_(transfer_coding|http_version|expectation|websocket_version)|repeated_topic|unknown_parameter|origin_forbidden|misdirected|(header|request)_too_large|uri_too_long|too_many_topics|cursor_too_large|connections_full|(handshake|request)_timeout)$/;
 /** Codes that answer mistakes which this client does not make. */
 const OF_OTHERS = /^(malformed_parameter|hello_(required|repeated))$/;
 tables.error = tables.error.filter(({ name }) => !HTTP.test(name) && !OF_OTHERS.test(name));

@@ -11,8 +11,8 @@ const ERRORS =
   " 204 ticket_refused token_revoked" +
   " 301 message_too_large topic_too_long" +
   " 305 too_many_subscriptions too_many_requests_in_flight" +
-  " 308 too_many_tags filter_too_wide cursor_too_large ticket_too_large too_many_filters" +
-  " 320 connections_full" +
+  " 308 too_many_tags filter_too_wide" +
+  " 311 ticket_too_large too_many_filters" +
   " 322 topics_full filters_full retained_full log_full producers_full" +
   " 328 memory_full rate_limited too_many_connections" +
   " 400 position_unavailable epoch_mismatch out_of_order producer_fenced" +

@@ -96,6 +96,9 @@ test("every client frame of the vectors is encoded", () => {
 
 const text = (number) => String(number);
 const optionalNull = (value) => value ?? null;
+/** The member is absent where the frame has no lineage. */
+const lineageOf = (lineage) => (lineage ? { lineage: Number(lineage) } : {});
+
 const attributes = (message) => ({
   retained: message.retained,
   content_type: optionalNull(message.contentType),
@@ -134,8 +137,9 @@ const SHOWN = {
     offset: text(message.offset),
     prev: text(message.prev),
     ...attributes(message),
+    ...lineageOf(message.epoch),
   }),
-  named_message: ({ subscription, message }) => ({
+  named_message: ({ subscription, lineage, message }) => ({
     topic: message.topic,
     partition: message.partition,
     epoch: message.epoch,
@@ -143,8 +147,14 @@ const SHOWN = {
     prev: text(message.prev),
     subscription: optionalNull(subscription),
     ...attributes(message),
+    ...lineageOf(lineage),
   }),
-  caught_up: (it) => ({ subscription: it.subscription, through: text(it.through), partition: optionalNull(it.partition) }),
+  caught_up: (it) => ({
+    subscription: it.subscription,
+    through: text(it.through),
+    partition: optionalNull(it.partition),
+    ...lineageOf(it.lineage),
+  }),
   gap: (it, wanted) => ({
     subscription: it.subscription,
     partition: optionalNull(it.partition),
@@ -159,6 +169,7 @@ const SHOWN = {
     from: text(it.from),
     through: text(it.through),
     reason: reasonOf(wanted.reason, it.reason),
+    ...lineageOf(it.lineage),
   }),
   published: (it) => ({ request: it.request, epoch: it.epoch, offset: text(it.offset), duplicate: it.duplicate }),
   history_page: (it, wanted) => ({

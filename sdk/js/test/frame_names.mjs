@@ -20,11 +20,11 @@ const FIELDS = {
   }),
   unsubscribed: ([, , subscription, code]) => ({ subscription, code }),
   message: ([, , alias, message]) => ({ alias, message }),
-  named_message: ([, , subscription, message]) => ({ subscription, message }),
-  caught_up: ([, , subscription, partition, through]) => ({ subscription, partition, through }),
+  named_message: ([, , subscription, lineage, message]) => ({ subscription, lineage, message }),
+  caught_up: ([, , subscription, partition, through, it]) => ({ subscription, partition, through, lineage: it[18] }),
   gap: ([, , subscription, partition, epoch, ...rest]) => ({ subscription, partition, epoch, ...gapOf(...rest) }),
-  skipped: ([, , subscription, partition, epoch, from, through, reason]) => ({
-    subscription, partition, epoch, from, through, reason: SKIPS[reason] ?? "other",
+  skipped: ([, , subscription, partition, epoch, from, through, reason, it]) => ({
+    subscription, partition, epoch, from, through, reason: SKIPS[reason] ?? "other", lineage: it[18],
   }),
   published: ([, flags, request, epoch, offset]) => ({ request, epoch, offset, duplicate: (flags & 1) > 0 }),
   history_page: ([, flags, request, epoch, head, from, to, reason, , messages]) => ({

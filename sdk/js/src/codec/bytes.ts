@@ -125,4 +125,4 @@ const codedWide = (value: bigint): number[] =>
   value > 127 ? [Number(value % BigInt(128)) | 128, ...codedWide(value / BigInt(128))] : [Number(value)];
 
 /** A decimal text of 64 bits as varint. */
-export const epochPart = (text: string): Part => (text.length < 16 ? Number(text) : codedWide(BigInt(text)));
+export const epochPart = (text: string): Part => codedWide(BigInt(text));

@@ -25,7 +25,7 @@ export const enum Type {
 }
 
 /** Options by their keys in the table of the protocol. */
-interface Options {
+export interface Options {
   2?: string;
   4?: Tag[];
   6?: string;
@@ -33,6 +33,7 @@ interface Options {
   10?: number;
   12?: number;
   14?: number;
+  18?: Uint8Array;
 }
 
 /** Where a subscription begins. */
@@ -64,7 +65,7 @@ export type Frame =
   | [type: Type.Subscribed, flags: number, subscription: number, alias: Maybe<number>, beginnings: Beginning[]]
   | [type: Type.Unsubscribed, flags: number, subscription: number, code: number, options: Options]
   | [type: Type.Message, flags: number, alias: number, message: Message]
-  | [type: Type.NamedMessage, flags: number, subscription: Maybe<number>, message: Message]
+  | [type: Type.NamedMessage, flags: number, subscription: Maybe<number>, lineage: Maybe<Uint8Array>, message: Message]
   | [type: Type.CaughtUp, flags: number, subscription: number, partition: Maybe<number>, through: number, options: Options]
   | [
       type: Type.Gap,
@@ -153,7 +154,7 @@ const LAYOUTS: Record<number, string> = {
   [Type.TokenExpires]: "0wo",
 };
 
-/** The options that a type may have. */
+/** The options that a type may have, beside a lineage. */
 const KNOWN: Record<number, number[]> = {
   [Type.Welcome]: [6, 12, 14],
   [Type.Message]: [2, 4],
@@ -203,13 +204,13 @@ const options = (reader: Reader, flags: number, known: readonly number[]): Optio
   for (let left = varint(reader); left > 0; left--) {
     const key = varint(reader);
     const value = block(reader);
-    if (!known.includes(key)) {
+    if (key !== 18 && !known.includes(key)) {
       if (key & 1) fault(Fault.Option);
     } else if (key === 4) {
       const tag = { source: value, at: 0 };
       (found[4] ??= []).push([text(tag), textOf(rest(tag))]);
     } else if (key in found) fault();
-    else found[key] = key === 8 ? value : key < 8 ? textOf(value) : only32(value);
+    else found[key] = key % 10 === 8 ? value : key < 8 ? textOf(value) : only32(value);
   }
   return found;
 };
@@ -222,7 +223,10 @@ const only32 = (bytes: Uint8Array): number => {
   return value;
 };
 
-/** The part that MESSAGE, NAMED_MESSAGE and a record of history have in common. */
+/**
+ * The part that MESSAGE, NAMED_MESSAGE and a record of history have in common. The epoch of a MESSAGE is its
+ * lineage until its subscription is known.
+ */
 const message = (
   reader: Reader,
   flags: number,
@@ -236,10 +240,10 @@ const message = (
   const delta = varint(reader);
   if (!delta || delta > offset) fault();
   const time = isRecord ? wide(reader) : undefined;
-  const found = options(reader, flags, KNOWN[frame ? Type.NamedMessage : Type.Message]!);
-  frame?.push(found[10]);
+  const found: any = options(reader, flags, KNOWN[frame ? Type.NamedMessage : Type.Message]!);
+  frame?.push(found[10], found[18]);
   const bytes = isRecord ? block(reader) : rest(reader);
-  return new Message(bytes, topic, epoch, offset, offset - delta, !!(flags & 1), found[2], found[4] ?? NO_TAGS, partition, time);
+  return new Message(bytes, topic, epoch || found[18], offset, offset - delta, !!(flags & 1), found[2], found[4] ?? NO_TAGS, partition, time);
 };
 
 const named = (reader: Reader, flags: number, frame: any[]): Message => {

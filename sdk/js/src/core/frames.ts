@@ -65,7 +65,7 @@ const take = (core: Core, frame: Frame): void => {
       return refused(core, number, refusal(code, code >= Code.Resubscribe, "it has ended"));
     }
     case Type.NamedMessage:
-      return named(core, frame[2], frame[3]);
+      return named(core, frame[2], frame[3], frame[4]);
     case Type.CaughtUp:
     case Type.Gap:
     case Type.Skipped:

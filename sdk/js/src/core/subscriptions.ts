@@ -7,13 +7,13 @@
 import type { Part } from "../codec/bytes.js";
 import { Plain } from "../codec/client.js";
 import { show, type Place } from "../codec/position.js";
-import { Begin, Type, gapCause, skipReason, type Frame } from "../codec/server.js";
+import { Begin, Type, gapCause, skipReason, type Frame, type Options } from "../codec/server.js";
 import { checkLength, matches } from "../codec/topics.js";
 import { CroreError } from "../errors.js";
 import type { Item } from "../items.js";
 import type { Message } from "../message.js";
 import type { SubscribeOptions } from "../options.js";
-import { advance, advancePartition, announced, begin, beginPartition, caughtUp, cursorOf, leftOut, leftOutOfPartition, type Hole } from "./proof.js";
+import { advance, advancePartition, announced, begin, beginPartition, caughtUp, cursorOf, further, leftOut, leftOutOfPartition, type Hole, type Lineage } from "./proof.js";
 import { Phase, checkOpen, doubled, mayAsk, note, send, unexpected, type Core } from "./state.js";
 import {
   askItem,
@@ -241,6 +241,7 @@ const settledUpTo = (core: Core, it: CoreSubscription, through: number): void =>
 export const message = (core: Core, alias: number, message: Message): void => {
   const it = core.byAlias.get(alias);
   if (!it) return unexpected(core, Type.Message);
+  it.lineage = message.epoch as any;
   const verdict = advance(it, message.prev, message.offset);
   message.topic = it.pattern;
   message.epoch = it.settled!.inEpoch;
@@ -248,13 +249,14 @@ export const message = (core: Core, alias: number, message: Message): void => {
 };
 
 /** S9, P10 */
-export const named = (core: Core, number: number | undefined, message: Message): void => {
+export const named = (core: Core, number: number | undefined, lineage: Lineage | undefined, message: Message): void => {
   const partition = message.partition!;
   let isUnexpected = true;
   for (const it of number === undefined ? core.byFilter.values() : [core.byNumber.get(number)]) {
     if (!it?.isFilter || !it.isGranted || (number === undefined && !matches(it.pattern, message.topic))) continue;
     isUnexpected = false;
-    deliver(core, it, message, advancePartition(it.cursors, partition, message.epoch, message.offset, message.prev), partition);
+    const { epoch, offset, prev } = message;
+    deliver(core, it, message, advancePartition(it.cursors, partition, epoch, offset, prev, lineage), partition);
   }
   if (isUnexpected) unexpected(core, Type.NamedMessage);
 };
@@ -265,6 +267,8 @@ export const progress = (core: Core, frame: Of<Type.CaughtUp | Type.Gap | Type.S
   const it = core.byNumber.get(number);
   if (!it?.isGranted || it.isFilter !== (partition !== undefined)) return unexpected(core, type);
   const { cursors } = it;
+  // The options are behind the other fields.
+  it.lineage = ((frame[8] ?? frame[5]) as Options)[18];
   switch (frame[0]) {
     case Type.CaughtUp: {
       const through = frame[4];
@@ -273,7 +277,7 @@ export const progress = (core: Core, frame: Of<Type.CaughtUp | Type.Gap | Type.S
       if (partition === undefined) return settledUpTo(core, it, through);
       const at = cursors.get(partition);
       if (!at) return;
-      const place = { inEpoch: at.inEpoch, upTo: Math.max(at.upTo, through) };
+      const place = further(at, through, it.lineage);
       cursors.set(partition, place);
       return pushCaughtUp(core, it, place, partition);
     }
