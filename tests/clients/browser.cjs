@@ -6,7 +6,7 @@ const os = require("node:os");
 const path = require("node:path");
 const { chromium } = require("playwright-core");
 
-const TIMEOUT_MS = 30_000;
+const TIMEOUT_MS = 90_000;
 const ARGUMENTS = [
   "--disable-quic",
   "--no-first-run",
