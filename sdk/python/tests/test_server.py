@@ -287,6 +287,26 @@ class Returning(WithNode):
             self.assertTrue(resumed.report().complete)
             await second.close()
 
+    async def test_r11_a_filter_resumes_in_partitions_of_which_nothing_was_processed(self) -> None:
+        self.node(ON_DISK)
+        storage, other = Memory(), self.connect()
+        first = self.connect(storage=storage)
+        subscription = first.subscribe("w/#", name="reader")
+        reading = asyncio.create_task(subscription.next())
+        await subscription.ready()
+        await other.publish("w/x", "0")
+        item = await reading
+        assert isinstance(item, Message)
+        asyncio.get_running_loop().call_soon(subscription.close)
+        self.assertIsNone(await subscription.next())
+        await first.close()
+        # Of all partitions.
+        for number in range(8):
+            await other.publish(f"w/{number}", str(number))
+        again = self.connect(storage=storage).subscribe("w/#", name="reader")
+        self.assertEqual({(await message(again)).text() for _ in range(8)}, set("01234567"))
+        self.assertTrue(again.report().complete)
+
     async def test_r11_t11_with_store_tickets_the_next_program_resumes_in_one_frame(self) -> None:
         self.node(ON_DISK)
         storage, shown, other = Memory(), list[str](), self.connect()

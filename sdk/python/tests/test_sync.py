@@ -153,6 +153,25 @@ class BlockingClient(unittest.TestCase):
         refused = self.connect(token="not.a.token")
         self.assertRaises(crore.Closed, refused.ready, PATIENCE_S)
 
+    def test_r11_a_filter_resumes_in_partitions_of_which_nothing_was_processed(self) -> None:
+        self.node(ON_DISK)
+        other = self.connect()
+        with tempfile.TemporaryDirectory() as folder:
+            storage = FileStorage(folder)
+            first = self.connect(storage=storage)
+            subscription = first.subscribe("w/#", name="reader")
+            subscription.ready(PATIENCE_S)
+            # Nothing is processed; it only asks.
+            self.assertRaises(TimeoutError, subscription.next, 0)
+            first.close()
+            for number in range(8):
+                other.publish(f"w/{number}", str(number))
+            second = self.connect(storage=storage)
+            again = second.subscribe("w/#", name="reader")
+            self.assertEqual({message(again).text() for _ in range(8)}, set("01234567"))
+            second.close()
+            storage.close()
+
     def test_r11_with_store_tickets_the_next_program_resumes_in_one_frame(self) -> None:
         self.node(ON_DISK)
         other = self.connect()

@@ -95,6 +95,8 @@ class Subscription:
                     raise again(self._error)
                 return None
             await self._news()
+            if self.key:
+                self._store()
 
     async def ready(self) -> None:
         """

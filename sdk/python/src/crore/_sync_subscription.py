@@ -89,6 +89,8 @@ class Subscription:
                 if not self._news.wait_for(lambda: self._has_news, wait):
                     raise TimeoutError("no item in time")
                 self._has_news = False
+            if self._key:
+                self._store()
 
     def ready(self, timeout: float | None = None) -> None:
         """

@@ -91,6 +91,15 @@ class CoreSubscription:
         # The place of the last item that has left the buffer, by partition.
         self._left: dict[int, Place | Message] = {}
 
+    def begin(self) -> None:
+        """The first grant. What lies before it counts as processed: R11 resumes every partition."""
+        self.has_begun = True
+        cursor = self.proof.cursor
+        if cursor is not None:
+            self._left.setdefault(0, cursor)
+        for partition, place in self.cursors.places.items():
+            self._left.setdefault(partition, place)
+
     def connection_lost(self) -> None:
         self.alias = None
         self.is_granted = self.caught_up_due = False

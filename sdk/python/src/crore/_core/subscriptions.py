@@ -159,9 +159,6 @@ class Subscriptions:
         it.retry_at = None
         is_blind = it.is_filter and it.was_granted and not it.cursors.places
         it.is_granted = it.was_granted = True
-        if not it.has_begun:
-            it.has_begun = True
-            self._host.ready(it)
         it.replaying = {begin.partition or 0 for begin in frame.beginnings if begin.replaying}
         if not it.replaying:
             it.stop_credit()
@@ -169,6 +166,7 @@ class Subscriptions:
         if frame.alias is None:
             for partition, place, _, continued in frame.beginnings:
                 it.cursors.subscribed(partition or 0, place, continued)
+            self._begun(it)
             if is_blind:
                 self._push_gap(now, it, None, None, "reconnected")  # P11
             self.refill(it)
@@ -181,12 +179,19 @@ class Subscriptions:
             place = Place(place.epoch, min(place.offset, cursor.offset))
         through = frame.beginnings[0].place.offset
         it.proof.subscribed(place, continued)
+        self._begun(it)
         if is_replaying:
             self.refill(it)
             return
         it.caught_up_due = it.proof.is_gap_due
         if not it.caught_up_due:
             self.caught_up(now, CaughtUpFrame(frame.subscription, None, through))
+
+    def _begun(self, it: CoreSubscription) -> None:
+        """S12"""
+        if not it.has_begun:
+            it.begin()
+            self._host.ready(it)
 
     def _name(self, it: CoreSubscription, alias: int) -> None:
         """S11"""
