@@ -152,10 +152,11 @@ class Rules(unittest.TestCase):
         self.assertEqual((hello[0], subscribe[0]), (HELLO, SUBSCRIBE))
         self.assertNotIn(b"ttt", hello)
 
-    def with_kept(self, expires_ms: float | None = None, policy: Policy | None = None) -> None:
+    def with_kept(self, expires_ms: float | None = None, policy: Policy | None = None, come: str = "7:5") -> None:
         """A client with the ticket of an earlier program, which held subscriptions 3 and 9."""
         self.setUp()
-        subscriptions = {"a": KeptSubscription(9, False, policy), "b": KeptSubscription(3, True, None)}
+        places = {"0": come}
+        subscriptions = {"a": KeptSubscription(9, False, policy, places), "b": KeptSubscription(3, True, None, places)}
         kept = KeptTicket(b"the ticket", expires_ms, subscriptions)
         self.core.restore(self.now, 5_000, kept_ticket(kept.text()))
         self.core.start(self.now)
@@ -183,11 +184,19 @@ class Rules(unittest.TestCase):
         self.assertEqual({it.number for it in kept.subscriptions.values()}, {3, 9})
 
     def test_r11_a_stored_ticket_is_not_used_for_anything_else(self) -> None:
-        for case in ("one is missing", "another start", "another option", "expired"):
+        for case in (
+            "one is missing",
+            "another start",
+            "another option",
+            "another epoch",
+            "not all was processed",
+            "expired",
+        ):
             with self.subTest(case):
                 self.with_kept(
                     expires_ms=5_000 if case == "expired" else 6_000,
                     policy="drop" if case == "another option" else None,
+                    come={"another epoch": "8:5", "not all was processed": "7:6"}.get(case, "7:5"),
                 )
                 self.go_on("a")
                 if case == "another start":

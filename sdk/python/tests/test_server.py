@@ -352,6 +352,28 @@ class Returning(WithNode):
         with self.assertRaises(crore.InvalidArgument):
             crore.connect(self.url, store_tickets=True)
 
+    async def test_r11_a_stored_ticket_hides_nothing_that_was_not_processed(self) -> None:
+        self.node(ON_DISK)
+        storage = Memory()
+        for program in range(2):
+            has_ticket = asyncio.Event()
+
+            def log(_level: str, event: str, _fields: object, has_ticket: asyncio.Event = has_ticket) -> None:
+                if event == "ticket":
+                    has_ticket.set()
+
+            client = self.connect(storage=storage, store_tickets=True, log=log)
+            subscription = client.subscribe("a", name="a")
+            if program == 0:
+                await subscription.ready()
+                for text in "012":
+                    await client.publish("a", text)
+            # All three had come before the ticket; the first program ends while it processes 0.
+            for text in "0" if program == 0 else "012":
+                self.assertEqual((await message(subscription)).text(), text)
+            await has_ticket.wait()
+            await client.close()
+
     async def test_u13_stored_publications_survive_the_program_and_are_in_the_log_once(self) -> None:
         node = self.node(ON_DISK)
         storage = Memory()

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .._codec.client import Policy
+from .._position import Place, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,17 @@ class KeptSubscription:
     number: int
     fail_on_gap: bool
     policy: Policy | None
+    #: Up to where everything had come, by partition (0 for a topic). The server goes on at the newer of the ticket's
+    #: cursor and the client's own, so the ticket is of use only if all of that was processed.
+    places: Mapping[str, str]
+
+    def is_processed(self, own: Mapping[int, Place]) -> bool:
+        """Whether these positions are not before the ticket's."""
+        for partition, text in self.places.items():
+            place, at = parse(text), own.get(int(partition))
+            if place is None or at is None or at.epoch != place.epoch or at.offset < place.offset:
+                return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)

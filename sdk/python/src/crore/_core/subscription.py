@@ -94,11 +94,14 @@ class CoreSubscription:
     def begin(self) -> None:
         """The first grant. What lies before it counts as processed: R11 resumes every partition."""
         self.has_begun = True
-        cursor = self.proof.cursor
-        if cursor is not None:
-            self._left.setdefault(0, cursor)
-        for partition, place in self.cursors.places.items():
+        for partition, place in self.places.items():
             self._left.setdefault(partition, place)
+
+    @property
+    def places(self) -> Mapping[int, Place]:
+        """The cursors by partition; 0 for a topic."""
+        cursor = self.proof.cursor
+        return self.cursors.places if cursor is None else {0: cursor}
 
     def connection_lost(self) -> None:
         self.alias = None

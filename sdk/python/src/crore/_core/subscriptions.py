@@ -348,17 +348,23 @@ class Subscriptions:
     def kept(self, covers: frozenset[int]) -> dict[str, KeptSubscription]:
         """The subscriptions of a ticket, for the next program."""
         kept = (self.by_number[number] for number in covers if number in self.by_number)
-        return {it.filter: KeptSubscription(it.number, it.options.fail_on_gap, it.options.policy) for it in kept}
+        return {it.filter: self._kept(it) for it in kept}
+
+    @staticmethod
+    def _kept(it: CoreSubscription) -> KeptSubscription:
+        places = {str(partition): str(place) for partition, place in it.places.items()}
+        return KeptSubscription(it.number, it.options.fail_on_gap, it.options.policy, places)
 
     def has_all(self, kept: Mapping[str, KeptSubscription]) -> bool:
-        """Whether all of them go on, with the same options."""
+        """Whether all of them go on, with the same options, behind what had come before the ticket."""
         return all(self._goes_on(topic, it) for topic, it in kept.items())
 
     def _goes_on(self, topic: str, kept: KeptSubscription) -> bool:
         it = self._by_filter.get(topic)
         if it is None or not it.options.is_resumed:
             return False
-        return (it.options.fail_on_gap, it.options.policy) == (kept.fail_on_gap, kept.policy)
+        has_options = (it.options.fail_on_gap, it.options.policy) == (kept.fail_on_gap, kept.policy)
+        return has_options and kept.is_processed(it.places)
 
     def renumber(self, kept: Mapping[str, KeptSubscription]) -> bool:
         """Gives the subscriptions the numbers of the ticket; False if it cannot be used."""
