@@ -19,6 +19,9 @@ type keptSubscription struct {
 	Number    uint32
 	FailOnGap bool
 	Policy    *byte
+	// Places are the cursors behind everything that had come, by partition. The server goes on at the
+	// newer of the ticket's cursor and the client's own, so all of that must be processed.
+	Places map[int64]Position
 }
 
 // restore takes the ticket of an earlier program, before start.
@@ -47,7 +50,7 @@ func (c *core) beginKept() {
 		c.renumber(it)
 	}
 	for _, it := range c.subscriptions {
-		if one, is := kept[it.filter]; is && it.options.isKept && one.hasOptions(&it.options) {
+		if one, is := kept[it.filter]; is && it.options.isKept && one.hasOptions(&it.options) && one.isProcessed(it) {
 			delete(c.byNumber, it.number)
 			it.number = one.Number
 			c.byNumber[it.number] = it
@@ -62,6 +65,26 @@ func (k *keptSubscription) hasOptions(options *subscriptionOptions) bool {
 	return k.FailOnGap == options.failOnGap && *k.Policy == *options.policy
 }
 
+// isProcessed reports whether the cursors of a subscription are not before those of the ticket.
+func (k *keptSubscription) isProcessed(it *subscription) bool {
+	own := it.places()
+	for partition, place := range k.Places {
+		if at, known := own[partition]; !known || at.Epoch != place.Epoch || at.Offset < place.Offset {
+			return false
+		}
+	}
+	return len(k.Places) > 0
+}
+
+// places are the cursors by partition.
+func (it *subscription) places() map[int64]Position {
+	places := make(map[int64]Position)
+	for _, one := range it.cursorList() {
+		places[one.Partition] = Position(one.Position)
+	}
+	return places
+}
+
 // keptTicket returns what is to be stored; nil if there is no ticket.
 func (c *core) keptTicket() *keptTicket {
 	held := c.tickets.held
@@ -71,7 +94,7 @@ func (c *core) keptTicket() *keptTicket {
 	kept := &keptTicket{held.bytes, held.expiresAt, make(map[string]keptSubscription)}
 	for number := range held.covers {
 		if it := c.byNumber[number]; it != nil {
-			kept.Subscriptions[it.filter] = keptSubscription{number, it.options.failOnGap, it.options.policy}
+			kept.Subscriptions[it.filter] = keptSubscription{number, it.options.failOnGap, it.options.policy, it.places()}
 		}
 	}
 	return kept

@@ -123,6 +123,7 @@ func TestAStoredTicketResumesTheNextProgram(t *testing.T) {
 	expect(t, subscriptions[1], "2")
 	complete(t, subscriptions[0])
 	complete(t, subscriptions[1])
+	events.wait(t, "connected") // the logger runs beside the reader
 	if events.has("ticket_refused") || !events.contains("resumed=2") {
 		t.Error(events.lines)
 	}
@@ -141,11 +142,38 @@ func TestAStoredTicketResumesTheNextProgram(t *testing.T) {
 	// Another set of subscriptions cannot use the ticket.
 	events = newEvents()
 	client = n.connect(Options{Storage: FileStorage(folder), StoreTickets: true, Logger: slog.New(events)})
-	if err := subscribe(t, client, "a", Named("a")).Ready(bounded(t)); err != nil || events.contains("resumed=2") {
+	err = subscribe(t, client, "a", Named("a")).Ready(bounded(t))
+	events.wait(t, "connected")
+	if err != nil || events.contains("resumed=2") {
 		t.Error(err, events.lines)
 	}
 	if _, err := New(n.urls(), Options{StoreTickets: true}); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
+	}
+}
+
+// R11: a stored ticket hides nothing that was not processed.
+func TestAStoredTicketHidesNothing(t *testing.T) {
+	folder, n := t.TempDir(), startNode(t, onDisk)
+	for program := range 2 {
+		events := newEvents()
+		client := n.connect(Options{Storage: FileStorage(folder), StoreTickets: true, Logger: slog.New(events)})
+		s := subscribe(t, client, "a", Named("a"))
+		// All three come before the ticket; the first program ends while it processes 0.
+		texts := []string{"0", "1", "2"}
+		if program == 0 {
+			granted(t, s)
+			for _, text := range texts {
+				publish(t, client, "a", text)
+			}
+			texts = texts[:1]
+		}
+		expect(t, s, texts...)
+		complete(t, s)
+		events.wait(t, "ticket")
+		if err := client.Close(bounded(t)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

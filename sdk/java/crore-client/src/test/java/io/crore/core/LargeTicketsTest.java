@@ -37,8 +37,12 @@ class LargeTicketsTest {
   private static List<Integer> opened(int topics) {
     TestCore it = new TestCore();
     Map<Long, String> covers = new TreeMap<>();
-    for (long at = 1; at <= topics; at++) covers.put(at, ":-1:t" + at);
-    it.core.restore(0, 1_000, new KeptTicket(new byte[] {1}, 60_000, covers));
+    Map<Long, Map<Long, Place>> places = new TreeMap<>();
+    for (long at = 1; at <= topics; at++) {
+      covers.put(at, ":-1:t" + at);
+      places.put(at, Map.of(-1L, new Place(7, at)));
+    }
+    it.core.restore(0, 1_000, new KeptTicket(new byte[] {1}, 60_000, covers, places));
     it.core.start(0);
     for (int at = 1; at <= topics; at++) {
       Request request = new Request("t" + at);

@@ -163,6 +163,27 @@ class StorageTest {
   }
 
   @Test
+  void r11AStoredTicketHidesNothingThatWasNotProcessed() throws Exception {
+    SubscribeOptions named = SubscribeOptions.live().name("a");
+    try (Node node = Node.start(Node.ON_DISK)) {
+      Events events = new Events();
+      try (Crore first = builder(node).storeTickets().log(events).build()) {
+        Subscription subscription = first.subscribe("a", named);
+        granted(subscription);
+        for (String text : List.of("0", "1", "2")) answer(first.publish("a", text));
+        // The program ends while it processes 0; all three have come before the ticket.
+        assertEquals(List.of("0"), texts(subscription, 1));
+        events.await("ticket");
+      }
+      try (Crore second = builder(node).storeTickets().build()) {
+        Subscription again = second.subscribe("a", named);
+        assertEquals(List.of("0", "1", "2"), texts(again, 3));
+        assertTrue(again.report().complete());
+      }
+    }
+  }
+
+  @Test
   void r11WithoutStoreTicketsNoneIsStored() throws Exception {
     try (Node node = Node.start(Node.ON_DISK)) {
       Events events = new Events();

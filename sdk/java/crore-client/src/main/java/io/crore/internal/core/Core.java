@@ -117,7 +117,7 @@ public final class Core implements Subscriptions.Link {
   /** R11: a ticket of an earlier program; {@code clock} is the present time since 1970. */
   public void restore(long now, long clock, KeptTicket ticket) {
     tickets.restore(now, clock, ticket);
-    subscriptions.restore(ticket.covers);
+    subscriptions.restore(ticket.covers, ticket.places);
   }
 
   /** U13: the id of an earlier program. */

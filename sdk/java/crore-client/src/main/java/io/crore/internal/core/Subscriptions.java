@@ -55,6 +55,7 @@ final class Subscriptions {
   private final Map<String, CoreSubscription> byFilter = new LinkedHashMap<>();
   private final Map<Long, CoreSubscription> byAlias = new HashMap<>();
   private final Map<String, Long> restored = new HashMap<>();
+  private Map<Long, Map<Long, Place>> come = Collections.emptyMap();
   /** How many wait for their next SUBSCRIBE: S6. */
   private int retrying;
 
@@ -74,7 +75,8 @@ final class Subscriptions {
     CoreSubscription it = new CoreSubscription(request, itemsMax, bytesMax);
     byFilter.put(it.filter(), it);
     // R11: only the cursor that was stored makes a stored ticket as good as SUBSCRIBE.
-    Long kept = it.places().isEmpty() ? null : restored.remove(it.cover());
+    Long kept = restored.remove(it.cover());
+    if (kept != null && !isProcessed(come.get(kept), it.places())) kept = null;
     if (kept == null) number(it);
     else byNumber.put(it.number = kept, it);
     if (link.canAsk()) ask(Collections.singletonList(it));
@@ -83,12 +85,24 @@ final class Subscriptions {
   }
 
   /** R11: the numbers that subscriptions of an earlier program had. */
-  void restore(Map<Long, String> covers) {
+  void restore(Map<Long, String> covers, Map<Long, Map<Long, Place>> places) {
+    come = places;
     covers.forEach(
         (number, cover) -> {
           restored.put(cover, number);
           lastNumber = Math.max(lastNumber, number);
         });
+  }
+
+  /** Whether a subscription goes on behind everything that had come before the stored ticket. */
+  private static boolean isProcessed(Map<Long, Place> come, Map<Long, Place> own) {
+    if (come == null || come.isEmpty()) return false;
+    for (Map.Entry<Long, Place> it : come.entrySet()) {
+      Place at = own.get(it.getKey());
+      if (at == null || at.epoch != it.getValue().epoch) return false;
+      if (Place.above(it.getValue().offset, at.offset)) return false;
+    }
+    return true;
   }
 
   /** S3, S4 */

@@ -147,12 +147,14 @@ final class Tickets {
   KeptTicket kept(LongFunction<CoreSubscription> byNumber) {
     if (held == null) return null;
     Map<Long, String> covers = new LinkedHashMap<>();
+    Map<Long, Map<Long, Place>> places = new LinkedHashMap<>();
     for (long number : held.covers) {
       CoreSubscription it = byNumber.apply(number);
       if (it == null) return null;
       covers.put(number, it.cover());
+      places.put(number, it.places());
     }
-    return new KeptTicket(held.ticket, held.expiresMs, covers);
+    return new KeptTicket(held.ticket, held.expiresMs, covers, places);
   }
 
   /** R11: a ticket of an earlier program; {@code clock} is the present time since 1970. */

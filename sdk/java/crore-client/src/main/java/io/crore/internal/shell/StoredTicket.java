@@ -2,6 +2,7 @@ package io.crore.internal.shell;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import io.crore.internal.codec.Place;
 import io.crore.internal.core.KeptTicket;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -26,12 +27,18 @@ public final class StoredTicket {
     String[] lines = text.split("\n");
     String[] head = lines[0].split(" ");
     Map<Long, String> covers = new LinkedHashMap<>();
+    Map<Long, Map<Long, Place>> places = new LinkedHashMap<>();
     for (int at = 1; at < lines.length; at++) {
-      int space = lines[at].indexOf(' ');
-      byte[] cover = Digits.bytes(lines[at].substring(space + 1));
-      covers.put(Long.parseLong(lines[at].substring(0, space)), new String(cover, UTF_8));
+      String[] words = lines[at].split(" ");
+      long number = Long.parseLong(words[0]);
+      covers.put(number, new String(Digits.bytes(words[1]), UTF_8));
+      Map<Long, Place> mine = new LinkedHashMap<>();
+      for (int word = 2; word + 1 < words.length; word += 2) {
+        mine.put(Long.parseLong(words[word]), Place.parse(words[word + 1]));
+      }
+      places.put(number, mine);
     }
-    return new KeptTicket(Digits.bytes(head[1]), Long.parseLong(head[0]), covers);
+    return new KeptTicket(Digits.bytes(head[1]), Long.parseLong(head[0]), covers, places);
   }
 
   /** Stores a ticket; null deletes it. */
@@ -43,7 +50,9 @@ public final class StoredTicket {
     StringBuilder text = new StringBuilder();
     text.append(it.expiresMs).append(' ').append(Digits.of(it.ticket)).append('\n');
     for (Map.Entry<Long, String> cover : it.covers.entrySet()) {
-      text.append(cover.getKey()).append(' ').append(Digits.of(cover.getValue().getBytes(UTF_8))).append('\n');
+      text.append(cover.getKey()).append(' ').append(Digits.of(cover.getValue().getBytes(UTF_8)));
+      it.places.get(cover.getKey()).forEach((partition, place) -> text.append(' ').append(partition).append(' ').append(place));
+      text.append('\n');
     }
     vault.save(key, text.toString());
   }
