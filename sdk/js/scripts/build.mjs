@@ -23,7 +23,7 @@ const tsc = join(dirname(createRequire(import.meta.url).resolve("typescript")), 
 execFileSync(process.execPath, [tsc, "-p", "."], { stdio: "inherit" });
 mkdirSync("dist/cjs", { recursive: true });
 const types = (from) => !/cjs/.test(from);
-for (const name of ["index", "react", "store", "client", "codes", "errors", "items", "message", "options", "persist", "storage", "subscription", "codec", "core", "platform"]) {
+for (const name of ["index", "react", "store", "client", "codes", "errors", "items", "message", "options", "persist", "resume", "storage", "subscription", "codec", "core", "platform"]) {
   for (const path of [`${name}.d.ts`, name]) {
     if (existsSync(`dist/${path}`)) cpSync(`dist/${path}`, `dist/cjs/${path}`, { recursive: true, filter: types });
   }

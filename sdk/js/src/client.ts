@@ -1,18 +1,16 @@
 import { placeOf, show } from "./codec/position.js";
 import { gapCause, type HistoryPage } from "./codec/server.js";
 import { expire, expired, history, publish, type Call, type Published } from "./core/calls.js";
-import { after, close } from "./core/connection.js";
+import { after, close, connect } from "./core/connection.js";
 import { inspect } from "./core/inspect.js";
 import type { State } from "./core/state.js";
-import { startAt, type CoreSubscription } from "./core/subscription.js";
 import { start, subscribe } from "./core/subscriptions.js";
 import { renew } from "./core/tokens.js";
 import { GapError, closedBy, type CroreError } from "./errors.js";
 import type { Gap } from "./items.js";
 import type { Message, Tag } from "./message.js";
-import type { Data, HistoryOptions, Options, Persisted, PublishOptions, SubscribeOptions } from "./options.js";
+import type { Data, HistoryOptions, Options, Persisted, PublishOptions, Resumed, SubscribeOptions } from "./options.js";
 import { binary, newShell, type Shell } from "./shell.js";
-import { newSaver, type Saver, type Storage } from "./storage.js";
 import { Subscription } from "./subscription.js";
 
 /** One page of a topic's history. */
@@ -35,12 +33,11 @@ const enum Limit {
  */
 export class Crore {
   private readonly shell: Shell;
-  /** By the names of subscriptions. */
-  private readonly savers = new Map<string, Saver>();
   private readonly persisted: Persisted | undefined;
+  private readonly resumed: Resumed | undefined;
 
   /** `urls`: one or several nodes, such as `wss://example.com`. */
-  constructor(urls: string | readonly string[], private readonly options: Options = {}) {
+  constructor(urls: string | readonly string[], options: Options = {}) {
     const shell = (this.shell = newShell(urls, options, () => this.persisted?.release()));
     this.persisted = options.persist?.({
       publish: (input, signal) => this.call((settle) => publish(shell.core, input, settle), signal),
@@ -48,6 +45,9 @@ export class Crore {
       isClosed: () => this.state.state === "closed",
       failed: shell.blame,
     });
+    const begin = () => shell.act(() => connect(shell.core));
+    this.resumed = options.resume?.(shell, begin);
+    if (!this.resumed) begin();
   }
 
   /** The state of the connection. */
@@ -77,16 +77,11 @@ export class Crore {
    */
   subscribe(topic: string, options: SubscribeOptions = {}): Subscription {
     const { name } = options;
-    const { storage } = this.options;
-    const { core, act, blame } = this.shell;
+    const { core, act } = this.shell;
     const it = act(() => subscribe(core, topic, options, () => subscription.notify()));
-    const key = name !== undefined && storage && `crore:position:${name}`;
-    const saver = key ? this.savers.get(key) ?? newSaver(storage, key, blame) : undefined;
-    const subscription = new Subscription(it, this.shell, saver);
-    if (key) {
-      this.savers.set(key, saver!);
-      void this.resume(it, storage, key);
-    } else act(() => start(core, it));
+    const progress = name === undefined ? name : this.resumed?.begin(it, name);
+    const subscription = new Subscription(it, this.shell, progress);
+    if (!progress) act(() => start(core, it));
     return subscription;
   }
 
@@ -150,7 +145,7 @@ export class Crore {
     await this.persisted?.idle();
     act(() => close(core, options.drain ?? Limit.DrainMs));
     await this.reached("closed");
-    for (const saver of this.savers.values()) await saver.idle();
+    await this.resumed?.idle();
     await this.persisted?.idle();
   }
 
@@ -165,19 +160,6 @@ export class Crore {
       const stop = this.onState(check);
       check(this.state);
     });
-  }
-
-  /** R11: begins a named subscription, from its stored position if there is one. */
-  private async resume(it: CoreSubscription, storage: Storage, key: string): Promise<void> {
-    const { core, act, blame } = this.shell;
-    try {
-      const text = await storage.get(key);
-      const positions = text ? (JSON.parse(text) as Record<number, string>) : {};
-      if (text) startAt(it, it.isFilter ? { sinceEach: positions } : { since: positions[0]! });
-    } catch (error) {
-      blame(error);
-    }
-    act(() => start(core, it));
   }
 
   private call<T>(begin: (settle: (error?: CroreError, value?: any) => void) => Call, signal?: AbortSignal): Promise<T> {

@@ -16,6 +16,7 @@ export type {
   Persisted,
   PersistHost,
   PublishOptions,
+  Resume,
   Start,
   SubscribeOptions,
   TokenSource,

@@ -2,7 +2,8 @@ import type { PublishInput, Published } from "./core/calls.js";
 import type { Level, TokenReason } from "./core/state.js";
 import type { Tag } from "./message.js";
 import type { SocketConstructor } from "./platform.js";
-import type { Storage } from "./storage.js";
+import type { CoreSubscription } from "./core/subscription.js";
+import type { Shell } from "./shell.js";
 
 /**
  * Returns the newest token, or nothing if there is no new one. An error with the name
@@ -31,6 +32,29 @@ export interface Persisted {
   release(): void;
 }
 
+/** Keeps positions over the end of the program: see `crore/persist`. */
+export interface Resume {
+  readonly name: string;
+  /** `begin` connects. @internal */
+  (shell: Shell, begin: () => void): Resumed;
+}
+
+/** What a client needs of its `resume`. @internal */
+export interface Resumed {
+  /** Begins a named subscription. */
+  begin(it: CoreSubscription, name: string): Progress;
+  /** Resolves when everything is stored. */
+  idle(): Promise<unknown>;
+}
+
+/** What a named subscription tells: R11, P14. @internal */
+export interface Progress {
+  /** It may have been granted. */
+  begun(): void;
+  /** The reader asks for the next item. */
+  asked(): void;
+}
+
 /** Options of a client. */
 export interface Options {
   /** A fixed token, or the source of tokens. */
@@ -39,8 +63,8 @@ export interface Options {
   name?: string;
   /** The id for `once`: 1 to 64 bytes that only this publisher uses. Default: random. */
   producerId?: string | Uint8Array;
-  /** Where positions of named subscriptions are stored. */
-  storage?: Storage;
+  /** `resume(storage)` of `crore/persist`: named subscriptions go on where the last program ended. */
+  resume?: Resume;
   /** `persist(storage)` of `crore/persist`: `once` publications survive the program. */
   persist?: Persist;
   /** Takes the events of the log: never payloads or tokens. */
@@ -75,7 +99,7 @@ export interface SubscribeOptions {
   policy?: "replay" | "conflate" | "drop" | "disconnect";
   /** What the client does when the reader is slow: pause at the server's log, or skip the oldest. */
   overflow?: "pause" | "skip";
-  /** With `storage`: the position is stored by this name, and the next start resumes from it. */
+  /** With `resume`: the position is stored by this name, and the next program goes on from it. */
   name?: string;
 }
 

@@ -7,9 +7,12 @@
  */
 
 import type { PublishInput, Published } from "./core/calls.js";
+import { bytesOf, hexOf } from "./hex.js";
 import type { Persist, PersistHost, Persisted } from "./options.js";
 import { platform, randomBytes } from "./platform.js";
 import type { Storage } from "./storage.js";
+
+export { resume, type ResumeOptions } from "./resume.js";
 
 const RESERVED = 1_000;
 const LANES_MAX = 64;
@@ -149,12 +152,4 @@ function textOf(input: PublishInput): string {
 function inputOf(text: string): PublishInput {
   const input = JSON.parse(text) as PublishInput & { payload: string };
   return { ...input, payload: bytesOf(input.payload), timeout: undefined };
-}
-
-function hexOf(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-function bytesOf(hex: string): Uint8Array {
-  return Uint8Array.from(hex.match(/../g) ?? [], (two) => parseInt(two, 16));
 }

@@ -1,7 +1,7 @@
 /** What stands between the core and the platform: socket, clock, timer, log, the application's callbacks. */
 
 import { encodeUtf8 } from "./codec/utf8.js";
-import { closed, connect, failed, lost, opened, probe, tick, wakeAt } from "./core/connection.js";
+import { closed, failed, lost, opened, probe, tick, wakeAt } from "./core/connection.js";
 import { received } from "./core/frames.js";
 import { newCore, type Core, type State } from "./core/state.js";
 import { sourceAnswered, sourceFailed } from "./core/tokens.js";
@@ -179,7 +179,6 @@ export const newShell = (urls: string | readonly string[], options: Options, end
     hangUp(1000);
     act(() => lost(core, { reason: "network" }, true));
   });
-  act(() => connect(core));
   return { core, act, blame, onState, onError };
 };
 

@@ -1,11 +1,10 @@
-import { show } from "./codec/position.js";
 import { reportOf, type CoreSubscription } from "./core/subscription.js";
 import { takeOne, unsubscribe } from "./core/subscriptions.js";
 import { CroreError, GapError } from "./errors.js";
 import type { Item, Report } from "./items.js";
 import type { Message } from "./message.js";
 import type { Shell } from "./shell.js";
-import type { Saver } from "./storage.js";
+import type { Progress } from "./options.js";
 
 /** What `messages()` does with a gap. */
 export interface MessagesOptions {
@@ -27,14 +26,13 @@ const iterator = <T>(take: () => Promise<T | undefined>): AsyncIterableIterator<
  * item counts as processed when the reader asks for the next one.
  */
 export class Subscription implements AsyncIterable<Item> {
-  private saved = "{}";
   private wakes: (() => void)[] = [];
 
   /** @internal */
   constructor(
     private readonly core: CoreSubscription,
     private readonly shell: Shell,
-    private readonly saver?: Saver,
+    private readonly progress?: Progress,
   ) {}
 
   /** The topic or filter. */
@@ -44,15 +42,14 @@ export class Subscription implements AsyncIterable<Item> {
 
   /** There are items, or it has ended. @internal */
   notify(): void {
+    this.progress?.begun();
     for (let wake; (wake = this.wakes.shift()); ) wake();
   }
 
   /** The next item: `undefined` after the end. Throws if the server or the client has ended it. */
   async next(): Promise<Item | undefined> {
-    const { core } = this.shell;
-    if (this.saver) this.store();
     for (;;) {
-      const item = takeOne(core, this.core);
+      const item = this.take();
       if (item) return item;
       const { end } = this.core;
       if (end?.error) throw end.error;
@@ -69,6 +66,12 @@ export class Subscription implements AsyncIterable<Item> {
     for (const { core } = this; !core.hasBegun; await this.news()) {
       if (core.end) throw core.end.error ?? new CroreError("Closed", "it has ended");
     }
+  }
+
+  /** The reader asks for an item: P14. */
+  private take(): Item | undefined {
+    this.progress?.asked();
+    return takeOne(this.shell.core, this.core);
   }
 
   private news(): Promise<void> {
@@ -98,9 +101,11 @@ export class Subscription implements AsyncIterable<Item> {
    * the end.
    */
   async each(callback: (item: Item) => unknown): Promise<void> {
-    for (let item; (item = await this.next()); ) {
+    // What is there is taken at once: a promise for each item would cost more than all the rest.
+    for (let item; (item = this.take() ?? (await this.next())); ) {
       try {
-        await callback(item);
+        const done = callback(item);
+        if (done) await done;
       } catch (error) {
         this.shell.blame(error);
       }
@@ -116,14 +121,5 @@ export class Subscription implements AsyncIterable<Item> {
   close(): void {
     const { core, act } = this.shell;
     act(() => unsubscribe(core, this.core));
-  }
-
-  /** P14: stores what the reader has processed. */
-  private store(): void {
-    const positions: Record<string, string> = {};
-    this.core.processed.forEach((place, partition) => (positions[partition] = show(place)));
-    const text = JSON.stringify(positions);
-    if (text === this.saved || text === "{}") return;
-    this.saver!.save((this.saved = text));
   }
 }

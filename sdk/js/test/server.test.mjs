@@ -4,7 +4,7 @@ import test from "node:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Crore, CroreError, GapError } from "../dist/index.js";
-import { persist } from "../dist/persist.js";
+import { persist, resume } from "../dist/persist.js";
 import { Node, ON_DISK, ownAddress } from "./node.mjs";
 
 const QUICK = { backoff: { base: 20, max: 200 } };
@@ -314,7 +314,7 @@ test("R11, P14: a named subscription resumes from what was processed, over a new
     for (const topic of ["a", "w/#"]) {
       const storage = memory();
       const target = topic.replace("#", "x");
-      const first = connect({ storage });
+      const first = connect({ resume: resume(storage) });
       const subscription = first.subscribe(topic, { name: "reader" });
       assert.equal((await subscription.next()).kind === "gap", false);
       for (let number = 0; number < 5; number++) await first.publish(target, String(number));
@@ -322,13 +322,86 @@ test("R11, P14: a named subscription resumes from what was processed, over a new
       assert.equal((await message(subscription)).text(), "1");
       // The program ends while it processes 1: it was not processed.
       await first.close();
-      const second = connect({ storage });
+      const second = connect({ resume: resume(storage) });
       const again = second.subscribe(topic, { name: "reader" });
       assert.equal((await message(again)).text(), "1");
       for (const wanted of ["2", "3", "4"]) assert.equal((await message(again)).text(), wanted);
       assert.equal(again.report().complete, true);
       await second.close();
     }
+  }));
+
+test("R11: a named filter resumes in partitions of which nothing was processed", () =>
+  withNode(ON_DISK, async (node, connect) => {
+    const storage = memory();
+    const first = connect({ resume: resume(storage) });
+    await first.subscribe("w/#", { name: "reader" }).ready();
+    await first.close();
+    const other = connect();
+    // Of all partitions.
+    for (let number = 0; number < 8; number++) await other.publish(`w/${number}`, String(number));
+    const again = connect({ resume: resume(storage) }).subscribe("w/#", { name: "reader" });
+    const texts = [];
+    while (texts.length < 8) texts.push((await message(again)).text());
+    assert.deepEqual(texts.sort(), [..."01234567"]);
+    assert.equal(again.report().complete, true);
+  }));
+
+/** One program with named subscriptions: what came of each, in their order, and what its first WELCOME has resumed. */
+async function program(connect, storage, topics, { tickets, come = () => {}, read, isProcessed }, shown = []) {
+  let ticket, resumed;
+  const hasTicket = new Promise((resolve) => (ticket = resolve));
+  const client = connect({
+    resume: resume(storage, { tickets }),
+    log(level, event, fields) {
+      shown.push(JSON.stringify([event, fields]));
+      if (event === "connected") resumed ??= fields.resumed;
+      if (event === "ticket") ticket();
+    },
+  });
+  const readers = topics.map((topic) => client.subscribe(topic, { name: topic, failOnGap: topic === "a" }));
+  await Promise.all(readers.map((reader) => reader.ready()));
+  await come();
+  const texts = [];
+  for (const reader of readers) for (let count = 0; count < read; count++) texts.push((await message(reader)).text());
+  if (isProcessed) for (const reader of readers) void reader.each(() => {});
+  if (tickets) await hasTicket;
+  shown.push(JSON.stringify(client.inspect()));
+  await client.close();
+  return [texts.join(), resumed];
+}
+
+test("R11, T11: a stored ticket brings back the subscriptions of the next program in one frame, and is shown nowhere", () =>
+  withNode(ON_DISK, async (node, connect) => {
+    const storage = memory();
+    const other = connect();
+    const both = ["a", "w/#"];
+    const come = async () => {
+      for (const topic of ["a", "w/x"]) await other.publish(topic, "0");
+    };
+    const shown = [];
+    const tickets = () => [...storage.map].filter(([key, value]) => key.startsWith("crore:ticket:") && value);
+    assert.deepEqual(await program(connect, storage, both, { come, read: 1, isProcessed: true }, shown), ["0,0", undefined]);
+    assert.deepEqual(tickets(), []);
+    assert.deepEqual(await program(connect, storage, both, { tickets: true, read: 0, isProcessed: true }, shown), ["", undefined]);
+    const { ticket } = JSON.parse(tickets()[0][1]);
+    await come();
+    assert.deepEqual(await program(connect, storage, both, { tickets: true, read: 1 }, shown), ["0,0", 2]);
+    // A program with other subscriptions has no use for it.
+    assert.deepEqual(await program(connect, storage, ["a"], { tickets: true, read: 1 }, shown), ["0", undefined]);
+    assert.ok(ticket.length > 64 && !shown.some((text) => text.includes(ticket)));
+  }));
+
+test("R11: a stored ticket hides nothing that was not processed", () =>
+  withNode(ON_DISK, async (node, connect) => {
+    const storage = memory();
+    const other = connect();
+    // All three come before the ticket; the first program ends while it processes 0.
+    const come = async () => {
+      for (const text of "012") await other.publish("a", text);
+    };
+    assert.deepEqual(await program(connect, storage, ["a"], { tickets: true, come, read: 1 }), ["0", undefined]);
+    assert.deepEqual(await program(connect, storage, ["a"], { tickets: true, read: 3 }), ["0,1,2", undefined]);
   }));
 
 test("U13: stored publications survive the program, and are in the log once", () =>

@@ -110,7 +110,7 @@ const welcome = (core: Core, frame: Extract<Frame, { 0: Type.Welcome }>): void =
   core.clockMs = timeMs - core.nowMs;
   core.wasRefused = false;
   core.askFailures = 0;
-  note(core, "connected", { node: options[6], connection }, "info");
+  note(core, "connected", { node: options[6], connection, resumed: options[12] }, "info");
   setState(core, { state: "live" });
   if (!core.plan) repeat(core);
   renewIfDue(core);

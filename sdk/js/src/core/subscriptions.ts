@@ -203,7 +203,6 @@ export const subscribed = (core: Core, [type, , number, alias, beginnings]: Of<T
   it.refusals = 0; // S8
   it.retryAt = Infinity;
   it.isGranted = it.wasGranted = it.hasBegun = true;
-  it.wake();
   it.replaying.clear();
   for (const [flags, partition] of beginnings) if (flags & Begin.Replaying) it.replaying.add(partition);
   if (!it.replaying.size) it.usesCredit = false;
@@ -212,6 +211,7 @@ export const subscribed = (core: Core, [type, , number, alias, beginnings]: Of<T
     for (const [flags, partition, epoch, offset] of beginnings) {
       beginPartition(it.cursors, partition, { inEpoch: epoch, upTo: offset }, !!(flags & Begin.Continued));
     }
+    it.wake();
     if (isBlind) pushGap(core, it, undefined, undefined, "reconnected"); // P11
     return;
   }
@@ -225,6 +225,7 @@ export const subscribed = (core: Core, [type, , number, alias, beginnings]: Of<T
   // A ticket's cursor may be ahead of this one if the topic has no messages in between: R9.
   const offset = continued && cursor && brings(core, number) ? Math.min(through, cursor.upTo) : through;
   begin(it, { inEpoch: epoch, upTo: offset }, continued);
+  it.wake();
   if (flags & Begin.Replaying) return;
   it.caughtUpDue = !!it.due;
   if (!it.due) settledUpTo(core, it, through);
