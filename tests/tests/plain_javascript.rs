@@ -1,6 +1,6 @@
-//! The README's client of `crore.v1.json` in twelve lines of JavaScript works as written, in Node and
-//! in a browser, across a kill of the node: it resumes from a log on disk, and reports the gap of a
-//! log in memory.
+//! The README's client of `crore.v1.json` in twelve lines of JavaScript works as written, in Node
+//! and in a browser, across a kill of the node: it resumes from a log on disk, and reports the gap
+//! of a log in memory.
 
 use std::fs;
 use std::path::PathBuf;
