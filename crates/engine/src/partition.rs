@@ -156,6 +156,11 @@ impl Partition {
         self.cost
     }
 
+    /// The cost of the records that wait for the home.
+    pub(crate) fn waiting_cost(&self) -> u32 {
+        self.cost
+    }
+
     /// Everything below this offset has been read.
     pub(crate) fn settle(&mut self, offset: u64, now_ms: u64) {
         if let Some(reading) = self.reading_mut() {

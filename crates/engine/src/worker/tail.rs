@@ -169,6 +169,10 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             Ok(record) => {
                 self.statistics.records += 1;
                 self.statistics.record_bytes += record.publication.payload.len() as u64;
+                // The home pays for a record at once, so that many partitions do not exceed its
+                // credit together.
+                let home = usize::from(self.partitions[index].home);
+                self.credits[home] -= i64::from(record.cost());
                 let waiting = self.partitions[index].keep(record);
                 if waiting >= LETTER_BYTES_MAX {
                     self.send_tail(index);
@@ -203,9 +207,10 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
     }
 
     fn send_tail(&mut self, index: usize) {
+        let paid = self.partitions[index].waiting_cost();
         if let Some(tail) = self.partitions[index].take_tail() {
             let home = self.partitions[index].home;
-            self.credits[usize::from(home)] -= i64::from(tail.cost());
+            self.credits[usize::from(home)] -= i64::from(tail.cost()) - i64::from(paid);
             self.letter(home, EngineLetter::Tail(tail));
         }
     }
