@@ -200,9 +200,7 @@ impl Node {
     /// The reason why the engine's logs are not served as they should.
     fn engine_unready(&self, statistics: &NodeStatistics) -> Option<&'static str> {
         let engine = &statistics.engine;
-        if self.engine.is_none() {
-            return None;
-        }
+        self.engine.as_ref()?;
         if engine.partitions_behind > 0 || statistics.silent_engine {
             return Some("the logs of the engine are being read");
         }
