@@ -343,13 +343,12 @@ impl Home {
         let HomePartition { id: partition, lineages, .. } = &self.partitions[local as usize];
         let (partition, epoch) = (*partition, lineages.present_epoch());
         for edge in (0..self.settings.edges_count).map(EdgeId) {
-            turn.out.post(
-                edge,
-                match is_restarted {
-                    true => ToEdge::Restarted { partition, epoch },
-                    false => ToEdge::Epoch { partition, epoch },
-                },
-            );
+            let letter = if is_restarted {
+                ToEdge::Restarted { partition, epoch }
+            } else {
+                ToEdge::Epoch { partition, epoch }
+            };
+            turn.out.post(edge, letter);
         }
     }
 }
