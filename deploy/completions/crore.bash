@@ -37,6 +37,9 @@ _crore() {
             crore,drain)
                 cmd="crore__subcmd__drain"
                 ;;
+            crore,engine)
+                cmd="crore__subcmd__engine"
+                ;;
             crore,health)
                 cmd="crore__subcmd__health"
                 ;;
@@ -190,6 +193,24 @@ _crore() {
             crore__subcmd__conn__subcmd__help,show)
                 cmd="crore__subcmd__conn__subcmd__help__subcmd__show"
                 ;;
+            crore__subcmd__engine,check)
+                cmd="crore__subcmd__engine__subcmd__check"
+                ;;
+            crore__subcmd__engine,help)
+                cmd="crore__subcmd__engine__subcmd__help"
+                ;;
+            crore__subcmd__engine,init)
+                cmd="crore__subcmd__engine__subcmd__init"
+                ;;
+            crore__subcmd__engine__subcmd__help,check)
+                cmd="crore__subcmd__engine__subcmd__help__subcmd__check"
+                ;;
+            crore__subcmd__engine__subcmd__help,help)
+                cmd="crore__subcmd__engine__subcmd__help__subcmd__help"
+                ;;
+            crore__subcmd__engine__subcmd__help,init)
+                cmd="crore__subcmd__engine__subcmd__help__subcmd__init"
+                ;;
             crore__subcmd__help,bench)
                 cmd="crore__subcmd__help__subcmd__bench"
                 ;;
@@ -210,6 +231,9 @@ _crore() {
                 ;;
             crore__subcmd__help,drain)
                 cmd="crore__subcmd__help__subcmd__drain"
+                ;;
+            crore__subcmd__help,engine)
+                cmd="crore__subcmd__help__subcmd__engine"
                 ;;
             crore__subcmd__help,health)
                 cmd="crore__subcmd__help__subcmd__health"
@@ -303,6 +327,12 @@ _crore() {
                 ;;
             crore__subcmd__help__subcmd__conn,show)
                 cmd="crore__subcmd__help__subcmd__conn__subcmd__show"
+                ;;
+            crore__subcmd__help__subcmd__engine,check)
+                cmd="crore__subcmd__help__subcmd__engine__subcmd__check"
+                ;;
+            crore__subcmd__help__subcmd__engine,init)
+                cmd="crore__subcmd__help__subcmd__engine__subcmd__init"
                 ;;
             crore__subcmd__help__subcmd__log,dump)
                 cmd="crore__subcmd__help__subcmd__log__subcmd__dump"
@@ -443,7 +473,7 @@ _crore() {
 
     case "${cmd}" in
         crore)
-            opts="-h -V --help --version serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help"
+            opts="-h -V --help --version serve demo pub sub history top conn topic bench doctor plan log engine login tls token drain health config upgrade metrics version completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1618,6 +1648,184 @@ _crore() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        crore__subcmd__engine)
+            opts="-h -V --help --version init check help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__engine__subcmd__check)
+            opts="-h -V --config --listen --admin-listen --tls-listen --tls-certificate --tls-key --io-threads --data-dir --open --log-format --set --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --admin-listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-certificate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --io-threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --data-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-format)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__engine__subcmd__help)
+            opts="init check help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__engine__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__engine__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__engine__subcmd__help__subcmd__init)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__engine__subcmd__init)
+            opts="-h -V --dry-run --config --listen --admin-listen --tls-listen --tls-certificate --tls-key --io-threads --data-dir --open --log-format --set --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --admin-listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-certificate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --io-threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --data-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log-format)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         crore__subcmd__health)
             opts="-h -V --url --operators --api-key-file --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1645,7 +1853,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__help)
-            opts="serve demo pub sub history top conn topic bench doctor plan log login tls token drain health config upgrade metrics version completion man help"
+            opts="serve demo pub sub history top conn topic bench doctor plan log engine login tls token drain health config upgrade metrics version completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1941,6 +2149,48 @@ _crore() {
         crore__subcmd__help__subcmd__drain)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__engine)
+            opts="init check"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__engine__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__engine__subcmd__init)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
