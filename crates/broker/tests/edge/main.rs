@@ -28,6 +28,7 @@ mod inspection;
 mod journal;
 mod json;
 mod line;
+mod lineages;
 mod native;
 mod native_ends;
 mod once;

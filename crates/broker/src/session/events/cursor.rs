@@ -536,6 +536,37 @@ mod tests {
         }
     }
 
+    /// Partitions of an engine's log have lineages of their own.
+    #[test]
+    fn lineages() {
+        let mut settings = settings(&[1, 3]);
+        settings.logs[1].durability = Durability::Engine;
+        let of = |lineage: u64| 1 << 32 | lineage;
+        let mut cursor = StreamCursor::new(&[true]);
+        let starts = [
+            begin(PartitionId(0), 7, 5),
+            begin(PartitionId(1), of(4), 12),
+            begin(PartitionId(2), of(40), 1),
+            begin(PartitionId(3), of(9), 0),
+        ];
+        cursor.begin_filters([0].into_iter(), &starts, &settings);
+        assert_eq!(cursor.text().as_deref(), Some("-/7:5/4294967300:c.14_1."));
+        cursor.set_partition(PartitionId(1), 13, Some(of(5)));
+        assert!(cursor.advance_partition(PartitionId(3), 2, Some(of(4))));
+        let text = "-/7:5/4294967300:5_d.14_1.2";
+        assert_eq!(cursor.text().as_deref(), Some(text));
+        let mut other = StreamCursor::new(&[true]);
+        other.read(text, &settings);
+        assert_eq!(other.text().as_deref(), Some(text));
+        let positions = other.partitions(&settings).into_iter();
+        let positions: Vec<_> =
+            positions.map(|at| (at.position.epoch, at.position.offset)).collect();
+        assert_eq!(positions, [(7, 5), (of(5), 13), (of(40), 1), (of(4), 2)]);
+        let mut bad = StreamCursor::new(&[true]);
+        bad.read("-/7:1_5/4294967300:c.1.", &settings);
+        assert!(bad.logs.is_empty(), "a log without an engine has no lineages");
+    }
+
     /// Only a cursor of as many topics and filters, in this order, is one of the stream.
     #[test]
     fn kinds() {

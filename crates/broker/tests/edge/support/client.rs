@@ -308,13 +308,14 @@ impl Client {
                 let verdict = self.named(message);
                 let only = subscription.map_or(String::new(), |number| format!(" for {number}"));
                 format!(
-                    "named {} {}<{}{} {}{}{only}{verdict}",
+                    "named {} {}<{}{} {}{}{}{only}{verdict}",
                     message.topic,
                     message.position.offset,
                     message.prev,
                     mark(message.retained),
                     payload(message.payload),
-                    attributes(&message.attributes)
+                    attributes(&message.attributes),
+                    lineage(message.lineage)
                 )
             }
             ServerFrame::Welcome(welcome) => welcome_text(welcome),
@@ -395,10 +396,11 @@ impl Client {
         alias.through = alias.through.max(offset);
         let subscription = alias.subscription;
         let line = format!(
-            "message {subscription} {offset}<{prev}{}{verdict} {}{}",
+            "message {subscription} {offset}<{prev}{}{verdict} {}{}{}",
             mark(message.retained),
             payload(message.payload),
-            attributes(&message.attributes)
+            attributes(&message.attributes),
+            lineage(message.lineage)
         );
         match &mut self.run {
             Some(run) if run.subscription == subscription && verdict.is_empty() => {
@@ -588,6 +590,10 @@ fn mark(retained: Retained) -> &'static str {
         Retained::Yes => "!",
         Retained::No => "",
     }
+}
+
+fn lineage(lineage: Option<u8>) -> String {
+    lineage.map_or(String::new(), |lineage| format!(" lineage {lineage}"))
 }
 
 fn attributes(attributes: &Attributes<'_>) -> String {

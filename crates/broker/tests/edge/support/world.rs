@@ -13,7 +13,7 @@ use broker::edge::{Edge, Pressure, Written};
 use broker::entitlement::{Authenticator, Decision, Question};
 use broker::home::{Home, HomeOutputs};
 use broker::inspect::{Answer, ConnectionId, Question as Asked};
-use broker::mail::{Code, EdgeId, HomeId, ReadFilter, ReadTopic, ToEdge, ToHome};
+use broker::mail::{Code, EdgeId, HomeId, PartitionId, ReadFilter, ReadTopic, ToEdge, ToHome};
 use broker::now::Now;
 use broker::settings::{Settings, TicketKey};
 use log::HeapMemory;
@@ -243,6 +243,18 @@ impl<'a> World<'a> {
                 }
             }
             ["restart", ref keys @ ..] => self.restart(keys),
+            // As the home of a partition of an engine would say.
+            [what @ ("epoch" | "restarted"), partition, epoch] => {
+                let partition = PartitionId(partition.parse().unwrap());
+                let epoch = epoch.parse().unwrap();
+                for shard in &mut self.shards {
+                    let letter = match what {
+                        "epoch" => ToEdge::Epoch { partition, epoch },
+                        _ => ToEdge::Restarted { partition, epoch },
+                    };
+                    shard.edge.handle(HomeId(0), letter);
+                }
+            }
             ["pressure", level] => {
                 let pressure = Pressure::of(level.parse().unwrap());
                 for shard in &mut self.shards {
