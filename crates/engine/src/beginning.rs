@@ -1,15 +1,12 @@
 //! The place at which a partition begins: pure.
 //!
 //! A node serves a log's newest records by age and size. Before them it reads records that only
-//! prime the recognition of repetitions: those of `once_ms`, or so many that no older name counts.
-//! So nodes that start at different times agree.
+//! prime the recognition of repetitions: those of twice `once_ms`. So nodes that start at different
+//! times agree. Where the age of the first record is not known, the home finds their end.
 
 use crate::settings::EngineLog;
 use broker::engine::{LineageStart, Restart};
 use broker::mail::PartitionId;
-
-/// Names that are recognised in a partition. Older ones do not count, whatever their age.
-pub(crate) const NAMES_MAX: u64 = 32_768;
 
 /// The least memory that a record takes in a home, in bytes: the bound by size reaches at most so
 /// many records back.
@@ -26,21 +23,13 @@ pub(crate) enum Question {
     Served = 2,
     /// The first offset of the records that prime those.
     Priming = 3,
-    /// The first offset within the time of repetitions.
-    Once = 4,
-    /// The first offset within twice that time.
-    Twice = 5,
+    /// The first offset within three times the time of repetitions: one is served at least.
+    Thrice = 4,
 }
 
 impl Question {
-    pub(crate) const ALL: [Question; 6] = [
-        Question::First,
-        Question::End,
-        Question::Served,
-        Question::Priming,
-        Question::Once,
-        Question::Twice,
-    ];
+    pub(crate) const ALL: [Question; 5] =
+        [Question::First, Question::End, Question::Served, Question::Priming, Question::Thrice];
 
     /// The age that it asks about, in milliseconds; none if it asks about another thing.
     pub(crate) fn age_ms(self, log: &EngineLog) -> Option<u64> {
@@ -49,9 +38,8 @@ impl Question {
         match self {
             Question::First | Question::End => None,
             Question::Served => Some(served),
-            Question::Priming => Some(served.saturating_add(once)),
-            Question::Once => Some(once),
-            Question::Twice => Some(once.saturating_mul(2)),
+            Question::Priming => Some(served.saturating_add(once.saturating_mul(2))),
+            Question::Thrice => Some(once.saturating_mul(3)),
         }
     }
 }
@@ -64,7 +52,7 @@ pub(crate) fn begin(
     log: &EngineLog,
     partition: PartitionId,
     topic_id: u32,
-    answers: [Found; 6],
+    answers: [Found; 5],
 ) -> Restart {
     let offset = |question: Question| answers[question as usize].map(|(offset, _)| offset);
     let first = offset(Question::First).unwrap_or(0);
@@ -72,13 +60,8 @@ pub(crate) fn begin(
     let at = |question| offset(question).unwrap_or(end).clamp(first, end);
     let by_size = log.bytes.map_or(first, |bytes| end.saturating_sub(bytes / RECORD_COST_MIN));
     let priming = at(Question::Priming);
-    let start = priming.max(by_size).min(at(Question::Twice)).clamp(first, end);
-    let served = if start == first {
-        first
-    } else {
-        let by_age = if start == priming { Question::Served } else { Question::Once };
-        at(by_age).min(start.saturating_add(NAMES_MAX)).max(start)
-    };
+    let start = priming.max(by_size).min(at(Question::Thrice)).clamp(first, end);
+    let served = if start == priming { at(Question::Served).max(start) } else { start };
     // The lineage of the record at the start, or of one before it.
     let known = answers.iter().flatten().filter(|(offset, _)| *offset <= start);
     let lineage = known.filter_map(|(_, lineage)| *lineage).max().unwrap_or(0);
@@ -139,12 +122,12 @@ mod tests {
 
     #[test]
     fn a_partition_begins_as_far_back_as_it_serves_and_primes() {
-        // By age: an hour is served, five minutes before it prime (or as many records as names).
-        check(&log(Some(3_600_000), None), 0, 9_000_000, 5_100_000, 5_132_768);
-        // Not less than the time of repetitions is served, twice that is read.
-        check(&log(Some(1_000), None), 0, 9_000_000, 8_400_000, 8_432_768);
-        // By size: 64 MB are a million records.
-        check(&log(None, Some(64_000_000)), 0, 9_000_000, 8_000_000, 8_032_768);
+        // By age: an hour is served, ten minutes before it prime.
+        check(&log(Some(3_600_000), None), 0, 9_000_000, 4_800_000, 5_400_000);
+        // Not less than the time of repetitions is served, three times that is read.
+        check(&log(Some(1_000), None), 0, 9_000_000, 8_100_000, 8_700_000);
+        // By size: 64 MB are a million records. The home finds out which of them prime.
+        check(&log(None, Some(64_000_000)), 0, 9_000_000, 8_000_000, 8_000_000);
         // The whole log, if it is short.
         check(&log(Some(3_600_000), None), 100, 5_000, 100, 100);
         check(&log(None, None), 700, 9_000_000, 700, 700);
@@ -153,13 +136,12 @@ mod tests {
 
     #[test]
     fn slow_logs_are_primed_by_time() {
-        // Ten records in an hour: the last two are within twice five minutes.
+        // Ten records in an hour: the last two are within three times five minutes.
         let answers = [
             Some((0, Some(1))),
             Some((10, Some(4))),
             Some((9, Some(4))),
             Some((8, Some(3))),
-            None,
             Some((8, Some(3))),
         ];
         let restart = begin(&log(Some(1_000), None), PartitionId(0), 9, answers);

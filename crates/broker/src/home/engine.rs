@@ -15,6 +15,8 @@
 //!   and it is counted.
 //! - the proof of `prev` (see [`super`]) holds on each node by itself: a partition begins with
 //!   F at the offset below which the node serves nothing.
+//! - the node serves nothing before it has read two windows of records, so that its verdicts are
+//!   those of all others.
 //! - letters are dealt with in their order, a bounded part of them in each turn; the rest waits,
 //!   and the engine's credit bounds it.
 
@@ -154,6 +156,7 @@ impl Home {
         let TailRecord { offset, lineage, time_ms, name, ref publication } = record;
         let run = name.map(|RunName { run, counter }| (run, counter));
         let verdict = engine.once.judge(offset, time_ms, run, publication, seen_ms);
+        let is_served = offset > began.primed_through && engine.once.is_primed(time_ms);
         let own = name.filter(|name| name.run == engine.pending.run());
         // Behind its counter none below can be taken any more: the verdict would be a copy.
         let missed = own.map(|own| engine.pending.take_below(own.counter)).unwrap_or_default();
@@ -170,9 +173,9 @@ impl Home {
         }
         let publisher = publisher.map(|(publisher, _)| publisher);
         if verdict == Verdict::New {
-            self.deliver_record(local, record, publisher, offset > began.primed_through, turn);
+            self.deliver_record(local, record, publisher, is_served, turn);
         } else {
-            self.statistics.tail_dropped += u64::from(offset > began.primed_through);
+            self.statistics.tail_dropped += u64::from(is_served);
             self.partitions[local as usize].log.skip_to(offset + 1);
             self.answer_dropped(local, verdict, publisher, turn);
         }
@@ -192,7 +195,7 @@ impl Home {
             self.acknowledge(publisher, local, offset, false, turn);
         }
         if !is_served {
-            return;
+            return self.pass_record(local, offset, &record.publication.topic);
         }
         match self.place_tailed(local, &record, turn) {
             Ok(placed) => {
@@ -200,6 +203,34 @@ impl Home {
                 self.fan_out(placed.topic, local, offset, &placed.record, turn);
             }
             Err(_) => self.lose_record(local, offset, turn),
+        }
+    }
+
+    /// A record that only primes the recognition of repetitions: the node serves nothing up to it.
+    fn pass_record(&mut self, local: u32, offset: u64, topic: &[u8]) {
+        let partition = &mut self.partitions[local as usize];
+        if offset <= partition.forgotten_through {
+            return; // the beginning has said so
+        }
+        partition.forgotten_through = offset;
+        partition.log.skip_to(offset + 1);
+        let known = self.interests.topics.find(topic, local);
+        if let Some(entry) = known.and_then(|topic| self.interests.topics.get_mut(topic)) {
+            entry.set_last(offset);
+        }
+        if known.is_some() || self.interests.filters.len() > 0 {
+            self.break_streams(local, offset);
+        }
+    }
+
+    /// All streams of a partition have lost a record that memory has not.
+    fn break_streams(&mut self, local: u32, offset: u64) {
+        let partition = &mut self.partitions[local as usize];
+        for (lag_from, edge) in partition.lag_from.iter_mut().zip(&mut self.interests.edges) {
+            if *lag_from == 0 {
+                *lag_from = offset;
+                edge.lagging.push_back(local);
+            }
         }
     }
 
@@ -296,12 +327,7 @@ impl Home {
         partition.log.skip_to(offset + 1);
         // Topics that become known again, or are known without a record, may have had it.
         partition.damaged_through = partition.damaged_through.max(offset);
-        for (lag_from, edge) in partition.lag_from.iter_mut().zip(&mut self.interests.edges) {
-            if *lag_from == 0 {
-                *lag_from = offset;
-                edge.lagging.push_back(local);
-            }
-        }
+        self.break_streams(local, offset);
         self.statistics.tail_lost += 1;
     }
 

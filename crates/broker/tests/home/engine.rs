@@ -133,8 +133,8 @@ fn a_missing_record_is_refused_by_the_next() {
     " }
 }
 
-/// A node begins with the records above the primed ones; those prime the recognition of
-/// repetitions.
+/// A node begins with the records above the primed ones, and two windows behind its first record;
+/// those before prime the recognition of repetitions.
 #[test]
 fn a_late_start() {
     script! { in_engine(), "
@@ -142,8 +142,9 @@ fn a_late_start() {
         tails => through 10 lineage 7 pending 0 available
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 12
         tail 11 of 5:1 a one key=k
-        engine-time 300000
+        engine-time 350000
         tail 12 of 5:2 a two key=l
+        engine-time 250000
         tail 13 of 5:2 a two key=l | a three => e0 message i0 14<12 three
         tails => through 14 lineage 7 pending 0 caught-up available
         pub a two ack key=l => publish 1 a two
@@ -153,6 +154,26 @@ fn a_late_start() {
             e1 granted s2 i0 g2 replaying through 12 gap 0..12 UnknownEpoch
         sub e1 s2 a since 7:13 => e1 granted s2 i0 g3 replaying through 13
         history a => e0 history head 15 [14<12 three]
+    " }
+}
+
+/// The node serves nothing before it has read two windows; streams that have begun are told.
+#[test]
+fn a_start_at_an_unknown_age() {
+    script! { in_engine(), "
+        restart-at 10 primed 10 head 12 lineages 7@11
+        sub e0 s1 a live => e0 granted s1 i0 g1 live through 10
+        sub e0 s2 b live => e0 granted s2 i1 g2 live through 10
+        tail 11 a one
+        pump
+            e0 stream-gap 10..11
+            e1 stream-gap 10..11
+        read e0 s1 i0 after 10 max 5 => e0 page s1 gap 10..11 Evicted [] through 11 caught-up
+        read e0 s2 i1 after 10 max 5 => e0 page s2 [] through 11 caught-up
+        engine-time 600000
+        tail 12 a two | b three
+            e0 message i0 12<11 two
+            e0 message i1 13<10 three
     " }
 }
 

@@ -8,6 +8,7 @@ mod disk_hangs;
 mod disk_races;
 mod disk_reads;
 mod engine;
+mod engine_nodes;
 mod engine_waits;
 mod eviction;
 mod filters;

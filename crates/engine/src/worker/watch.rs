@@ -44,7 +44,7 @@ struct Beginnings {
     since_ms: u64,
     first_note: u64,
     partitions: Vec<usize>,
-    answers: [Option<HashMap<usize, Found>>; 6],
+    answers: [Option<HashMap<usize, Found>>; Question::ALL.len()],
 }
 
 /// The time between two questions about topics, in milliseconds.
@@ -324,7 +324,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         self.watch.beginnings_next_ms = self.now_ms;
         for &index in &asked.partitions {
             let answer = |place: usize| asked.answers[place].as_ref()?.get(&index).copied();
-            let answers = [0, 1, 2, 3, 4, 5].map(answer);
+            let answers = Question::ALL.map(|question| answer(question as usize));
             let complete = answers.iter().all(Option::is_some);
             let partition = &self.partitions[index];
             let Some(id) = self.logs[partition.log].id.filter(|_| complete) else {

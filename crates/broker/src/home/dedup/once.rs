@@ -288,6 +288,16 @@ impl Once {
         verdict
     }
 
+    /// Whether two windows of records have been read: others agree with the verdicts from here on.
+    pub fn is_primed(&self, time_ms: u64) -> bool {
+        let window_s = self.bounds.window_s;
+        match self.whole_from_s {
+            None => false,
+            Some(0) => true,
+            Some(whole_from_s) => time_ms / 1_000 >= whole_from_s + window_s,
+        }
+    }
+
     /// The greatest connection stamp of a producer in the window, and when this node has first seen
     /// it.
     pub fn newest_connection(&mut self, id: &[u8]) -> Option<(u64, u64)> {
