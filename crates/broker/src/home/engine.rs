@@ -35,6 +35,7 @@ use super::dedup::once::{Bounds, Once, Verdict};
 use super::partitions::HomePartition;
 use super::publication::{Checked, Placed, Publisher, RecordAttributes};
 use super::turn::Turn;
+use super::work::Work;
 use crate::engine::{NAMES_MAX, Restart, RunName, Tail, TailRecord, WINDOW_MS};
 use crate::mail::{Code, EdgeId, ToEdge};
 use log::{AppendError, Flags, NewRecord, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
@@ -359,6 +360,11 @@ impl Home {
             {
                 entry.set_last(primed_through);
             }
+        }
+        // Pages that are asked for behind a head of the life before: nobody waits for them.
+        let scans = self.scans_ahead.extract_if(.., |(_, scan)| scan.local == local);
+        for (from, scan) in scans {
+            self.queue.push(Work::Scan(from, scan));
         }
         self.statistics.tail_restarts += 1;
         self.post_epoch(local, true, turn);

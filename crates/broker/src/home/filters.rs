@@ -123,6 +123,12 @@ impl Home {
         }
     }
 
+    /// Whether an engine's partition has begun anew since: the subscription has ended.
+    fn is_of_former_life(&self, scan: &Scan) -> bool {
+        let partition = &self.partitions[scan.local as usize];
+        partition.engine.is_some() && scan.asked.after > partition.log.head()
+    }
+
     fn is_ahead(&self, edge: EdgeId, scan: &Scan) -> bool {
         let partition = &self.partitions[scan.local as usize];
         scan.asked.after > partition.stream_position(usize::from(edge))
@@ -131,6 +137,9 @@ impl Home {
     /// A page for a subscription to filters.
     pub(super) fn scan(&mut self, from: Caller, scan: Scan, turn: &mut Turn<'_>) -> Step {
         self.settle_stream(from.edge, scan.local, turn);
+        if self.is_of_former_life(&scan) {
+            return Step::Nothing;
+        }
         if self.is_ahead(from.edge, &scan) {
             return Step::Ahead(scan);
         }

@@ -113,6 +113,24 @@ fn a_position_ahead_of_the_tail() {
     " }
 }
 
+/// The home says nothing of a partition that has not begun.
+#[test]
+fn a_partition_that_has_not_begun() {
+    script! { in_engine(), "
+        sub e0 s1 a live
+        history a
+        filter e1 s2 #
+        time +5000
+        pump
+            e0 refused s1 LogUnavailable
+            e0 history LogUnavailable
+            e1 filter s2 p0 through 7:0
+        sub e0 s1 a live
+        restart-at 0 primed 0 head 0 lineages 7@1
+        pump => e0 granted s1 i0 g1 live through 0
+    " }
+}
+
 /// A position that never comes is beyond the head after five seconds.
 #[test]
 fn a_position_that_never_comes() {

@@ -2,12 +2,15 @@
 //!
 //! The tail of this node is behind, by milliseconds as a rule. So the request waits here until the
 //! tail has come so far, for [`WAIT_MS_MAX`] at most; then the position counts as beyond the head.
+//! Requests to a partition that has not begun wait as well, and are refused then.
 //! Requests that wait do not count against their edge's bounds; there are bounded many of them.
 
 use super::super::turn::Turn;
-use super::super::work::Caller;
+use super::super::work::{Caller, Step};
 use super::Home;
-use crate::mail::{AddFilter, EdgeId, ReadHistory, Start, Subscribe, ToHome};
+use crate::mail::{
+    AddFilter, Code, EdgeId, PartitionId, ReadHistory, Start, Subscribe, ToEdge, ToHome,
+};
 use crate::position::Position;
 use std::collections::VecDeque;
 use stdx::chunk::Slice;
@@ -104,28 +107,39 @@ impl Home {
     }
 
     fn is_ahead_of_tail(&self, request: &Request) -> bool {
-        let of = |partition, position| {
+        let of = |partition, positions: &[Position]| {
             let local = self.local(partition);
-            local.is_some_and(|local| self.is_beyond_tail(local, position))
+            local.is_some_and(|local| self.is_beyond_tail(local, positions))
         };
         match request {
-            Request::Subscribe(Subscribe { partition, start: Start::Since(position), .. })
-            | Request::History(ReadHistory { partition, beyond: Some(position), .. }) => {
-                of(*partition, *position)
+            Request::Subscribe(Subscribe { partition, start, .. }) => match start {
+                Start::Since(position) => of(*partition, &[*position]),
+                Start::SinceEither(first, other) => of(*partition, &[*first, *other]),
+                Start::Live | Start::Last(_) | Start::Snapshot => of(*partition, &[]),
+            },
+            Request::History(ReadHistory { partition, beyond, .. }) => {
+                of(*partition, beyond.as_slice())
             }
             Request::AddFilter(AddFilter { since, .. }) => {
-                since.iter().any(|cursor| of(cursor.partition, cursor.position))
+                since.iter().any(|cursor| of(cursor.partition, &[cursor.position]))
+                    || (0..self.partitions.len() as u32)
+                        .any(|local| self.is_beyond_tail(local, &[]))
             }
-            Request::Subscribe(_) | Request::History(_) => false,
         }
     }
 
-    /// Whether the position may name a record that the engine has and this node has not seen.
-    fn is_beyond_tail(&self, local: u32, position: Position) -> bool {
+    /// Whether the positions may name a record that the engine has and this node has not seen, or
+    /// the partition has not begun.
+    fn is_beyond_tail(&self, local: u32, positions: &[Position]) -> bool {
         let partition = &self.partitions[local as usize];
-        partition.engine.as_deref().is_some_and(|engine| {
-            let is_of_topic =
-                engine.began.is_none_or(|began| position.epoch >> 32 == u64::from(began.topic_id));
+        let Some(engine) = partition.engine.as_deref() else {
+            return false;
+        };
+        let Some(began) = engine.began else {
+            return true;
+        };
+        positions.iter().any(|position| {
+            let is_of_topic = position.epoch >> 32 == u64::from(began.topic_id);
             let is_later = position.epoch > partition.lineages.present_epoch();
             is_of_topic && (position.offset > partition.log.head() || is_later)
         })
@@ -138,12 +152,35 @@ impl Home {
             let Some(waiting) = self.ahead.waiting.pop_front() else {
                 break;
             };
-            if self.elapsed.ms < waiting.until_ms && self.is_ahead_of_tail(&waiting.request) {
+            if !self.is_ahead_of_tail(&waiting.request) {
+                self.deal_with_request(waiting.from, waiting.request.into(), turn);
+            } else if self.elapsed.ms < waiting.until_ms {
                 self.ahead.waiting.push_back(waiting);
             } else {
-                self.deal_with_request(waiting.from, waiting.request.into(), turn);
+                self.give_up_waiting(waiting, turn);
             }
         }
+    }
+
+    /// A request has waited for too long. Of a partition that has not begun nothing can be said.
+    fn give_up_waiting(&mut self, waiting: Waiting, turn: &mut Turn<'_>) {
+        let Waiting { from, request, .. } = waiting;
+        let code = Code::LogUnavailable;
+        let has_begun = |partition: PartitionId| {
+            self.local(partition).is_none_or(|local| !self.is_beyond_tail(local, &[]))
+        };
+        let refusal = match &request {
+            Request::Subscribe(asked) if !has_begun(asked.partition) => {
+                ToEdge::Refused { subscription: asked.subscription, code }
+            }
+            Request::History(asked) if !has_begun(asked.partition) => {
+                ToEdge::History { reply: asked.reply, result: Err(code) }
+            }
+            Request::Subscribe(_) | Request::History(_) | Request::AddFilter(_) => {
+                return self.deal_with_request(from, request.into(), turn);
+            }
+        };
+        self.take_step(from, Step::Refuse(refusal, code), turn);
     }
 
     /// The time of the next look; milliseconds of the home's clock.
