@@ -128,8 +128,8 @@ pub struct Restart {
     /// The offset before the first record that follows.
     pub after: u64,
     /// The node serves records above this offset at most. Those up to it only prime the recognition
-    /// of repetitions, and so do all within twice [`WINDOW_MS`] of the first record, unless the
-    /// partition begins at 0.
+    /// of repetitions, and so do all up to `head` within twice [`WINDOW_MS`] of the first record,
+    /// unless the partition begins at 0.
     pub primed_through: u64,
     /// The newest offset when the partition began: the node is ready when the tail has reached it.
     pub head: u64,

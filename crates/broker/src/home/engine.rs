@@ -15,8 +15,8 @@
 //!   and it is counted.
 //! - the proof of `prev` (see [`super`]) holds on each node by itself: a partition begins with
 //!   F at the offset below which the node serves nothing.
-//! - the node serves nothing before it has read two windows of records, so that its verdicts are
-//!   those of all others.
+//! - the node serves nothing of the past before it has read two windows of records, so that its
+//!   verdicts are those of all others. A record above the head of the beginning is always served.
 //! - letters are dealt with in their order, a bounded part of them in each turn; the rest waits,
 //!   and the engine's credit bounds it.
 
@@ -157,7 +157,8 @@ impl Home {
         let TailRecord { offset, lineage, time_ms, name, ref publication } = record;
         let run = name.map(|RunName { run, counter }| (run, counter));
         let verdict = engine.once.judge(offset, time_ms, run, publication, seen_ms);
-        let is_served = offset > began.primed_through && engine.once.is_primed(time_ms);
+        let is_whole = offset > began.head || engine.once.is_primed(time_ms);
+        let is_served = offset > began.primed_through && is_whole;
         let own = name.filter(|name| name.run == engine.pending.run());
         // Behind its counter none below can be taken any more: the verdict would be a copy.
         let missed = own.map(|own| engine.pending.take_below(own.counter)).unwrap_or_default();

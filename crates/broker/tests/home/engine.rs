@@ -177,6 +177,16 @@ fn a_start_at_an_unknown_age() {
     " }
 }
 
+/// A record that comes after the beginning is served at once, whatever has been read before it.
+#[test]
+fn a_start_at_the_head() {
+    script! { in_engine(), "
+        restart-at 10 primed 10 head 10 lineages 7@11
+        sub e0 s1 a live => e0 granted s1 i0 g1 live through 10
+        tail 11 a one => e0 message i0 11<10 one
+    " }
+}
+
 /// A new lineage invalidates nothing; a lineage that has lost records begins the partition anew.
 #[test]
 fn lineages_and_truncation() {
@@ -242,9 +252,9 @@ fn edges_follow_the_epoch() {
         lineage 8
         tail 2 a two | a three
         epochs => e0 epoch p0 8, e1 epoch p0 8
-        restart-at 1 primed 1 head 1 lineages 7@1 9@2
+        restart-at 0 primed 1 head 1 lineages 7@1 9@2
         epochs => e0 restarted p0 9, e1 restarted p0 9
-        tail 2 a other
+        tail 1 a one | a other
         sub e0 s1 a since 8:1 => e0 granted s1 i0 g1 replaying through 1 epoch 9
         sub e0 s2 a since 8:2
             e0 granted s2 i0 g2 replaying through 1 epoch 9 gap 0..1 UnknownEpoch

@@ -366,7 +366,8 @@ fn a_later_start_serves_the_same() {
             let primed = log.iter().take_while(|record| record.time_ms < from_ms).last();
             let primed_through = primed.map_or(0, |record| record.offset);
             let after = if first == 0 { 0 } else { log[first - 1].offset };
-            let restart = Restart { after, primed_through, head: primed_through, ..begin() };
+            let head = log.last().map_or(0, |record| record.offset);
+            let restart = Restart { after, primed_through, head, ..begin() };
             // The home finds out by itself where two windows end.
             let from_s = log[first].time_ms / 1_000 + 2 * WINDOW_MS / 1_000;
             let unserved = log.iter().take_while(|record| record.time_ms / 1_000 < from_s).last();
