@@ -362,7 +362,7 @@ impl Home {
                 entry.set_last(primed_through);
             }
         }
-        // Pages that are asked for behind a head of the life before: nobody waits for them.
+        // Pages behind a head of the former life: their subscriptions have ended.
         let scans = self.scans_ahead.extract_if(.., |(_, scan)| scan.local == local);
         for (from, scan) in scans {
             self.queue.push(Work::Scan(from, scan));

@@ -157,7 +157,7 @@ fn a_late_start() {
     " }
 }
 
-/// The node serves nothing before it has read two windows; streams that have begun are told.
+/// The node serves no past record before it has read two windows; present streams get the gap.
 #[test]
 fn a_start_at_an_unknown_age() {
     script! { in_engine(), "

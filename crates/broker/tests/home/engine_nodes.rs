@@ -378,7 +378,7 @@ fn a_later_start_serves_the_same() {
             let mut late = Node::new(&settings, 30 + seed, restart);
             late.read = first;
             while late.read < log.len() {
-                // One by one: a stream that is told a gap continues in pages.
+                // One by one: a stream with a gap continues in pages.
                 let count = if log[late.read].offset <= unserved { 1 } else { 100 };
                 late.read(world.at_ms, log, count);
                 late.turn(world.at_ms);
