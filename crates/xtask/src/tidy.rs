@@ -18,7 +18,8 @@ mod sources;
 pub use ratchet::store;
 
 /// Folders without sources of ours; `.git` is a file in a worktree, and the SDKs build into `dist`.
-const FOREIGN: &[&str] = &["artifacts", "dist", "dist-docs", "dist-test", "node_modules", "target"];
+const FOREIGN: &[&str] =
+    &[".git", "artifacts", "dist", "dist-docs", "dist-test", "node_modules", "target"];
 
 /// Folders of ours with a leading dot.
 const HIDDEN: &[&str] = &[".cargo", ".ci"];
