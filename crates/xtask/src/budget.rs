@@ -174,7 +174,9 @@ fn measure(workspace: &Workspace) -> Result<BTreeMap<&'static str, Costs>> {
     let delivery = many.minus(&publish).over(MANY);
     // The same deliveries of a compressed message.
     let compression = slope("packed-fan-out", 50, MANY)?.minus(&many);
+    let delivery_json = slope("json-fan-out", 50, MANY)?.minus(&publish).over(MANY);
     let unicast = slope("unicast", 1_000, TOPICS)?;
+    let unicast_json = slope("json-unicast", 1_000, TOPICS)?;
     let connect = slope("connect", 1_000, 0)?;
     let connect_early = slope("connect-early", 1_000, 0)?;
     let ping = slope("pings", 2, MANY)?.over(MANY);
@@ -182,7 +184,9 @@ fn measure(workspace: &Workspace) -> Result<BTreeMap<&'static str, Costs>> {
     Ok(BTreeMap::from([
         ("publish", publish.costs()),
         ("delivery", delivery.costs()),
+        ("delivery_json", delivery_json.costs()),
         ("unicast", unicast.costs()),
+        ("unicast_json", unicast_json.costs()),
         ("compression", compression.costs()),
         ("connect", connect.costs()),
         ("connect_early", connect_early.costs()),

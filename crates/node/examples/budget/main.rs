@@ -32,7 +32,7 @@ use std::time::Duration;
 use stdx::prng::Prng;
 use wire::native::{
     Attributes, ClientFrame, EARLY_FRAME_PREFIX, Hello, Publish, PublishOptions, SUBPROTOCOL,
-    Start, Subscribe, SubscribeItem, SubscribeRequest,
+    SUBPROTOCOL_JSON, Start, Subscribe, SubscribeItem, SubscribeRequest,
 };
 use wire::websocket::handshake::{ClientHandshake, early_message};
 use wire::websocket::{Opcode, frame};
@@ -53,9 +53,10 @@ fn main() {
         return;
     }
     let mut world = World::new(workload.starts_with("packed"));
+    world.subscribes_in_json = workload.starts_with("json");
     match workload.as_str() {
-        "fan-out" | "packed-fan-out" => fan_out(&mut world, count, beforehand),
-        "unicast" => unicast(&mut world, count, beforehand),
+        "fan-out" | "packed-fan-out" | "json-fan-out" => fan_out(&mut world, count, beforehand),
+        "unicast" | "json-unicast" => unicast(&mut world, count, beforehand),
         "connect" => connect(&mut world, count, beforehand),
         "connect-early" => connect_early(&mut world, count),
         "pings" => pings(&mut world, count, beforehand),
@@ -160,6 +161,8 @@ struct World {
     reactor: Reactor<PlainNet, Nobody, Hand>,
     now: Rc<Cell<Now>>,
     is_packed: bool,
+    /// Subscribers have `crore.v1.json`.
+    subscribes_in_json: bool,
 }
 
 /// The counted part, which the counter finds by the function's name.
@@ -202,15 +205,17 @@ impl World {
             pressure: Arc::default(),
             journal: None,
         });
-        World { reactor, now, is_packed }
+        World { reactor, now, is_packed, subscribes_in_json: false }
     }
 
     /// A connection with a session, and a subscription if a topic is given.
     fn connect(&mut self, topic: Option<&str>, ping_interval_s: u32) -> Conn {
         let conn = self.accept();
-        self.send(conn, &handshake(self.is_packed));
+        let in_json = self.subscribes_in_json && topic.is_some();
+        let subprotocol = if in_json { SUBPROTOCOL_JSON } else { SUBPROTOCOL };
+        self.send(conn, &handshake_with(&[subprotocol], self.is_packed));
         self.settle();
-        self.send(conn, &greeting(topic, ping_interval_s));
+        self.send(conn, &greeting_in(in_json, topic, ping_interval_s));
         self.settle();
         conn
     }
@@ -405,8 +410,12 @@ impl Clock for Hand {
 }
 
 fn masked(frame_bytes: &[u8]) -> Bytes {
+    message(Opcode::Binary, frame_bytes)
+}
+
+fn message(opcode: Opcode, bytes: &[u8]) -> Bytes {
     let mut out = Vec::new();
-    frame::encode(&mut out, true, Opcode::Binary, frame_bytes, Some([0x37, 0xfa, 0x21, 0x3d]));
+    frame::encode(&mut out, true, opcode, bytes, Some([0x37, 0xfa, 0x21, 0x3d]));
     out.into()
 }
 
@@ -429,7 +438,7 @@ fn handshake_with(subprotocols: &[&str], deflate: bool) -> Bytes {
 }
 
 fn early_handshake(topic: &str) -> Bytes {
-    let frames = first_frames(Some(topic), 0);
+    let frames = first_frames(false, Some(topic), 0);
     let early = |frame: &Vec<u8>| early_message(EARLY_FRAME_PREFIX, frame);
     let offers: Vec<String> = frames.iter().map(early).collect();
     let mut subprotocols = vec![SUBPROTOCOL];
@@ -439,19 +448,32 @@ fn early_handshake(topic: &str) -> Bytes {
 
 /// HELLO, and SUBSCRIBE in the same packet.
 fn greeting(topic: Option<&str>, ping_interval_s: u32) -> Bytes {
-    let frames = first_frames(topic, ping_interval_s);
-    let messages = frames.iter().map(|frame| masked(frame));
+    greeting_in(false, topic, ping_interval_s)
+}
+
+fn greeting_in(in_json: bool, topic: Option<&str>, ping_interval_s: u32) -> Bytes {
+    let opcode = if in_json { Opcode::Text } else { Opcode::Binary };
+    let frames = first_frames(in_json, topic, ping_interval_s);
+    let messages = frames.iter().map(|frame| message(opcode, frame));
     messages.flat_map(|message| message.to_vec()).collect()
 }
 
-fn first_frames(topic: Option<&str>, ping_interval_s: u32) -> Vec<Vec<u8>> {
-    let mut frames = vec![Vec::new()];
-    ClientFrame::Hello(Hello { ping_interval_s, ..Hello::default() }).encode(&mut frames[0]);
-    if let Some(topic) = topic {
+fn first_frames(in_json: bool, topic: Option<&str>, ping_interval_s: u32) -> Vec<Vec<u8>> {
+    let encoded = |frame: &ClientFrame<'_>| {
         let mut bytes = Vec::new();
+        if in_json {
+            frame.encode_json(&mut bytes);
+        } else {
+            frame.encode(&mut bytes);
+        }
+        bytes
+    };
+    let hello = Hello { ping_interval_s, ..Hello::default() };
+    let mut frames = vec![encoded(&ClientFrame::Hello(hello))];
+    if let Some(topic) = topic {
         let items = [SubscribeItem::new(1, SubscribeRequest::new(topic, Start::Live))];
-        ClientFrame::Subscribe(Subscribe { items: items.as_slice().into() }).encode(&mut bytes);
-        frames.push(bytes);
+        let items = items.as_slice().into();
+        frames.push(encoded(&ClientFrame::Subscribe(Subscribe { items })));
     }
     frames
 }

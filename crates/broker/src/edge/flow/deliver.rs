@@ -89,12 +89,14 @@ impl Edge {
         self.statistics.delivered += 1;
         let facts = slot.facts();
         let place = if facts.shares_frames {
-            match slot.window_bits() {
-                0 => self.native_place(facts.form, delivery),
-                window_bits => match self.packed_place(facts.form, window_bits, delivery) {
-                    Some(place) => place,
-                    None => self.native_place(facts.form, delivery),
-                },
+            let packed = match slot.window_bits() {
+                0 => None,
+                window_bits => self.packed_place(facts.form, window_bits, delivery),
+            };
+            let entered = packed.or(delivery.native[facts.form as usize].plain);
+            match entered.filter(|&place| self.outboxes.holds(place)) {
+                Some(place) => place,
+                None => self.enter_plain(facts.form, delivery),
             }
         } else if slot.is(flag::RAW) {
             match delivery.raw.filter(|&place| self.outboxes.holds(place)) {
@@ -152,11 +154,7 @@ impl Edge {
         self.push_place(index, place);
     }
 
-    fn native_place(&mut self, form: Form, delivery: &mut Delivery<'_>) -> FrameNumber {
-        let entered = delivery.native[form as usize].plain;
-        if let Some(place) = entered.filter(|&place| self.outboxes.holds(place)) {
-            return place;
-        }
+    fn enter_plain(&mut self, form: Form, delivery: &mut Delivery<'_>) -> FrameNumber {
         let place = match form {
             Form::Binary => self.enter_native(delivery),
             Form::Json => self.enter_json(delivery),
