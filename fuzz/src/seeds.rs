@@ -244,6 +244,7 @@ fn conversations() -> Vec<Vec<u8>> {
     ] {
         frame::encode(&mut native, true, Opcode::Binary, bytes, Some([1, 2, 3, 4]));
     }
+    let json = json_client(UPGRADE);
     let mut echo = ECHO.as_bytes().to_vec();
     frame::encode(&mut echo, true, Opcode::Text, b"hello", Some([1, 2, 3, 4]));
     let conversation = |said: &[(u8, &[u8])]| {
@@ -277,7 +278,32 @@ fn conversations() -> Vec<Vec<u8>> {
             (1, RAW.as_bytes()),
             (2, POST.as_bytes()),
         ]),
+        conversation(&[(0, &json), (1, POST.as_bytes())]),
+        conversation(&[(0, &json), (1, &native), (2, &json)]),
+        conversation(&[(1, RETAIN.as_bytes()), (0, &json), (2, EVENTS.as_bytes())]),
     ]
+}
+
+/// A client of `crore.v1.json`.
+fn json_client(upgrade: &str) -> Vec<u8> {
+    let mut json = upgrade.replace("crore.v1", "crore.v1.json").into_bytes();
+    for text in [
+        r#"[{"type":"hello","name":"a"},{"type":"subscribe","items":[{"subscription":1,"filter":"a"},
+            {"subscription":2,"filter":"b","start":{"kind":"last","count":10}},
+            {"subscription":3,"filter":"+","policy":"conflate"}]}]"#,
+        r#"{"type":"publish","request":1,"topic":"a","payload":"h\u00e9llo","tags":[["k","v"]]}"#,
+        r#"{"type":"publish","request":2,"topic":"b","payload_base64":"AP+A","retain":true}"#,
+        r#"{"type":"history","request":3,"topic":"a","records_max":10}"#,
+        r#"{"type":"ticket","request":4}"#,
+        r#"{"type":"ping","token":"18446744073709551615"}"#,
+        r#"[{"type":"unsubscribe","subscriptions":[1]},{"type":"subscribe","items":[{"subscription":4,
+            "filter":"a","start":{"kind":"since","position":"7:0"},"replay_credit":1}]}]"#,
+        r#"{"type":"credit","subscription":4,"messages":9}"#,
+        r#"{"type":"publish","topic":"a","payload":{},"!must":0}"#,
+    ] {
+        frame::encode(&mut json, true, Opcode::Text, text.as_bytes(), Some([1, 2, 3, 4]));
+    }
+    json
 }
 
 /// The last eight bytes of an input seed its cuts.
