@@ -5,7 +5,7 @@
 //! as a record. All records of all partitions come back as the tail, also those of other nodes and
 //! of other producers, and go to their homes as letters.
 //!
-//! One thread runs the [`worker`]; librdkafka has its own for sockets. Requests and librdkafka's
+//! One thread runs the `worker`; librdkafka has its own for sockets. Requests and librdkafka's
 //! events ring the same bell. The homes' credit bounds the letters: for a home without credit the
 //! thread reads nothing, then librdkafka's buffer for it fills, then its partitions leave the
 //! fetch, and the engine itself is the buffer.

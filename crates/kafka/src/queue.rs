@@ -74,7 +74,7 @@ pub enum Event {
     },
     /// The answer to [`Client::describe_cluster`].
     Cluster(Result<ClusterDescription, Error>),
-    /// The answer to [`Client::create_topics`] and [`Client::delete_topics`]: a result for each.
+    /// The answer to [`Client::create_topics`]: a result for each.
     TopicResults(Result<Vec<TopicResult>, Error>),
     /// The answer to [`Client::describe_topic_options`].
     TopicOptions {
