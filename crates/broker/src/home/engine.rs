@@ -65,6 +65,8 @@ pub(super) struct EnginePartition {
     began: Option<Began>,
     /// Everything up to this offset is settled.
     through: u64,
+    /// No record up to this offset is in memory; behind it, none is missing.
+    evicted_through: u64,
 }
 
 #[derive(Clone, Copy, Debug, Hand)]
@@ -87,7 +89,19 @@ impl EnginePartition {
             is_available: true,
             began: None,
             through: 0,
+            evicted_through: 0,
         }
+    }
+
+    /// The least offset that a record in memory may have. Those before the oldest record may be
+    /// holes, and nothing is missing there.
+    pub fn floor(&self) -> u64 {
+        self.evicted_through + 1
+    }
+
+    /// Records up to this offset are not in memory any more.
+    pub fn evicted(&mut self, through: u64) {
+        self.evicted_through = self.evicted_through.max(through);
     }
 
     /// Publications that wait for the tail.
@@ -216,6 +230,9 @@ impl Home {
         }
         partition.forgotten_through = offset;
         partition.log.skip_to(offset + 1);
+        if let Some(engine) = partition.engine.as_deref_mut() {
+            engine.evicted(offset);
+        }
         let known = self.interests.topics.find(topic, local);
         if let Some(entry) = known.and_then(|topic| self.interests.topics.get_mut(topic)) {
             entry.set_last(offset);
@@ -290,6 +307,9 @@ impl Home {
                 new.encode_head(offset, &mut head).map_err(|_| Code::Internal)?;
                 while self.evict_segment(local, turn) {}
                 self.partitions[local as usize].log.skip_to(offset + 1);
+                if let Some(engine) = self.engine_of(local) {
+                    engine.evicted(offset);
+                }
                 self.statistics.uncached += 1;
                 Slice::concatenation_of(&[&head, payload])
             }
@@ -327,6 +347,9 @@ impl Home {
         while self.evict_segment(local, turn) {}
         let partition = &mut self.partitions[local as usize];
         partition.log.skip_to(offset + 1);
+        if let Some(engine) = partition.engine.as_deref_mut() {
+            engine.evicted(offset);
+        }
         // Topics that become known again, or are known without a record, may have had it.
         partition.damaged_through = partition.damaged_through.max(offset);
         self.break_streams(local, offset);
@@ -346,6 +369,7 @@ impl Home {
         engine.once = Once::new(BOUNDS, engine.seed, after == 0);
         engine.began = Some(Began { topic_id, lineage, primed_through, head });
         engine.through = after;
+        engine.evicted_through = primed_through;
         engine.pending.progressed();
         partition.lineages = crate::position::Lineages::of_engine(restart);
         partition.log.begin_anew(primed_through + 1, partition.lineages.present_epoch());

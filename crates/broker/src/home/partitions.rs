@@ -78,9 +78,10 @@ pub(super) struct Elapsed {
 }
 
 impl HomePartition {
-    /// Offset of the oldest record in memory; above the head if there is none.
+    /// The least offset that a record in memory may have; above the head if there can be none.
     pub fn oldest(&self) -> u64 {
-        self.log.oldest().unwrap_or(self.log.next_offset())
+        let of_log = || self.log.oldest().unwrap_or(self.log.next_offset());
+        self.engine.as_ref().map_or_else(of_log, |engine| engine.floor())
     }
 
     /// The least offset that a record of this partition may have, wherever it is kept. Memory may

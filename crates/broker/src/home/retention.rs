@@ -54,6 +54,9 @@ impl Home {
             return false;
         };
         partition.ages.pop_front();
+        if let Some(engine) = partition.engine.as_deref_mut() {
+            engine.evicted(evicted.last);
+        }
         self.shares[partition.share].bytes -= evicted.bytes as u64;
         if !partition.is_durable {
             self.dedup.evicted(local, evicted.last);

@@ -39,6 +39,18 @@ fn the_tail_answers() {
     " }
 }
 
+/// Holes before the first record are no loss: a filter continues over them.
+#[test]
+fn holes_at_the_beginning_are_no_gap() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        hole 2
+        tail 3 a one
+        filter e0 s1 # p0 7:0 => e0 filter s1 p0 through 7:3 resumed after 0
+        scan e0 s1 p0 # after 0 => e0 page s1 p0 after 0 [a 3<0 one] through 3 caught-up
+    " }
+}
+
 /// Repetitions are recognised whichever node sent the first, and answered with its position. Copies
 /// that the engine's client sends again are dropped without an answer.
 #[test]
