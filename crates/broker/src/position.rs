@@ -150,9 +150,11 @@ impl Lineages {
             Past::Lineages(known) => {
                 let lineage = epoch as u32;
                 let above = known.partition_point(|one| one.lineage <= lineage);
-                with_lineage(self.present, lineage) == epoch
-                    && above > 0
-                    && known.get(above).is_none_or(|next| offset < next.start)
+                let is_of_chain =
+                    above > 0 && known.get(above).is_none_or(|next| offset < next.start);
+                // Before the first record there is nothing that a lineage could have lost.
+                let is_beginning = offset == 0 && !known.is_empty();
+                with_lineage(self.present, lineage) == epoch && (is_beginning || is_of_chain)
             }
         }
     }
@@ -282,8 +284,9 @@ mod tests {
             (epoch(3), 39, After(39)),
             (epoch(3), 40, UnknownEpoch),
             (epoch(3), 0, After(0)),
-            // Before the first that is known, and other topics.
-            (epoch(2), 0, UnknownEpoch),
+            // Before the first that is known, but for the beginning; and other topics.
+            (epoch(2), 0, After(0)),
+            (epoch(2), 1, UnknownEpoch),
             (9, 0, UnknownEpoch),
             ((u64::from(topic) + 1) << 32 | 9, 0, UnknownEpoch),
         ];
@@ -320,6 +323,15 @@ mod tests {
         assert!(lineages.is_known(at(4, 8)) && !lineages.is_known(at(4, 10)));
         let mut embedded = Lineages::of_log(&LogSettings::default(), PartitionId(0));
         assert!(!embedded.advance(1, 1));
+    }
+
+    #[test]
+    fn the_beginning_of_a_topic_is_known_in_every_lineage() {
+        let lineages = engine(7, &[(3, 1)]);
+        let at = |lineage: u64, offset| Position { epoch: 7 << 32 | lineage, offset };
+        assert!(lineages.is_known(at(1, 0)) && lineages.is_known(at(9, 0)));
+        assert!(!lineages.is_known(at(1, 1)));
+        assert!(!lineages.is_known(Position { epoch: 8 << 32 | 3, offset: 0 }));
     }
 
     #[test]
