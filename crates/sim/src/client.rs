@@ -2,6 +2,7 @@
 //! faults.
 
 use crate::entitlement::SimAuthenticator;
+use crate::faults::ClientFaults;
 use crate::network::{LinkId, Network, Received};
 use crate::oracle::{Oracle, Source};
 use crate::plan::Plan;
@@ -40,6 +41,39 @@ pub struct Context<'a> {
     pub authenticator: &'a SimAuthenticator,
     /// The wall clock in seconds since 1970.
     pub now_s: u32,
+}
+
+/// The part of a world that a client's connection meets.
+pub trait Surroundings {
+    /// The network.
+    fn network(&mut self) -> &mut Network;
+
+    /// Virtual milliseconds.
+    fn now_ms(&self) -> u64;
+
+    /// Faults of clients, while there are any.
+    fn faults(&self) -> Option<ClientFaults>;
+
+    /// Records an action of a client.
+    fn note(&mut self, client: usize, text: impl FnOnce() -> String);
+}
+
+impl Surroundings for Context<'_> {
+    fn network(&mut self) -> &mut Network {
+        self.network
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    fn faults(&self) -> Option<ClientFaults> {
+        (self.phase == Phase::Active).then_some(self.plan.client)
+    }
+
+    fn note(&mut self, client: usize, text: impl FnOnce() -> String) {
+        self.oracle.note(client, text);
+    }
 }
 
 /// One simulated client.
@@ -98,9 +132,14 @@ pub enum Fortune {
 impl Peer {
     /// Creates a client without a connection.
     pub fn new(id: usize, plan: &Plan, random: &mut Prng) -> Peer {
+        Peer::with(id, &plan.client, plan.active_ms, random)
+    }
+
+    /// Creates a client without a connection, with faults; it acts for `active_ms`.
+    pub fn with(id: usize, faults: &ClientFaults, active_ms: u64, random: &mut Prng) -> Peer {
         let mut random = random.fork();
-        let is_slow = random.chance(plan.client.slow);
-        let act_at_ms = random.below(plan.active_ms / 4 + 1);
+        let is_slow = random.chance(faults.slow);
+        let act_at_ms = random.below(active_ms / 4 + 1);
         Peer {
             id,
             instance: 0,
@@ -130,12 +169,17 @@ impl Peer {
     /// Connects to a random edge.
     pub fn connect(&mut self, context: &mut Context<'_>) {
         let edge = self.random.below(u64::from(context.plan.settings.edges_count)) as usize;
-        self.link = Some(context.network.connect(self.id, edge));
         self.instance = context.oracle.lives.instance();
+        self.connect_to(context, edge);
+    }
+
+    /// Connects to an edge.
+    pub fn connect_to(&mut self, around: &mut impl Surroundings, edge: usize) {
+        self.link = Some(around.network().connect(self.id, edge));
         self.out.clear();
         self.input.clear();
         self.half_closed = false;
-        context.oracle.note(self.id, || format!("connects to edge {edge}"));
+        around.note(self.id, || format!("connects to edge {edge}"));
     }
 
     /// Queues bytes for sending.
@@ -146,15 +190,15 @@ impl Peer {
     }
 
     /// Ends the connection.
-    pub fn leave(&mut self, context: &mut Context<'_>, with_reset: bool) {
+    pub fn leave(&mut self, around: &mut impl Surroundings, with_reset: bool) {
         if let Some(link) = self.link.take() {
-            context.oracle.note(self.id, || {
+            around.note(self.id, || {
                 format!("leaves{}", if with_reset { " with a reset" } else { "" })
             });
             if !with_reset {
-                context.network.send(link, &self.out);
+                around.network().send(link, &self.out);
             }
-            context.network.leave(link, with_reset);
+            around.network().leave(link, with_reset);
         }
         self.out.clear();
         self.input.clear();
@@ -166,63 +210,62 @@ impl Peer {
     }
 
     /// Draws a fault from the plan: loses the connection, or stops reading.
-    pub fn suffer(&mut self, context: &mut Context<'_>) {
-        if context.phase != Phase::Active {
+    pub fn suffer(&mut self, around: &mut impl Surroundings) {
+        let Some(faults) = around.faults() else {
             return;
-        }
-        let faults = context.plan.client;
+        };
         if self.random.chance(faults.stall) {
-            self.stalled_until_ms = context.now_ms + self.random.between(1, faults.stall_ms_max);
+            self.stalled_until_ms = around.now_ms() + self.random.between(1, faults.stall_ms_max);
             let until = self.stalled_until_ms;
-            context.oracle.note(self.id, || format!("does not read until {until} ms"));
+            around.note(self.id, || format!("does not read until {until} ms"));
         }
         if let Some(link) = self.link
             && self.random.chance(faults.cut)
         {
             if self.random.chance(0.5) {
-                context.oracle.note(self.id, || "the network breaks".into());
-                context.network.cut(link);
+                around.note(self.id, || "the network breaks".into());
+                around.network().cut(link);
             } else {
                 let with_reset = self.random.chance(0.5);
-                self.leave(context, with_reset);
+                self.leave(around, with_reset);
             }
         }
     }
 
     /// Writes queued bytes and reads received ones, at its pace.
-    pub fn transfer(&mut self, context: &mut Context<'_>) -> Fortune {
+    pub fn transfer(&mut self, around: &mut impl Surroundings) -> Fortune {
         let Some(link) = self.link else {
             return Fortune::Offline;
         };
-        let calm = context.phase != Phase::Active;
+        let calm = around.faults().is_none();
         if calm {
             (self.stalled_until_ms, self.read_every_ms, self.read_bytes) = (0, 0, 1 << 20);
         }
         if !self.out.is_empty() {
-            let taken = context.network.send(link, &self.out);
+            let taken = around.network().send(link, &self.out);
             self.out.drain(..taken);
         }
         if self.half_closed && self.out.is_empty() {
-            context.network.shutdown(link);
+            around.network().shutdown(link);
         }
-        if !calm && context.now_ms < self.stalled_until_ms.max(self.next_read_ms) {
+        if !calm && around.now_ms() < self.stalled_until_ms.max(self.next_read_ms) {
             return Fortune::Connected;
         }
-        self.next_read_ms = context.now_ms + self.read_every_ms;
-        match context.network.receive(link, self.read_bytes) {
+        self.next_read_ms = around.now_ms() + self.read_every_ms;
+        match around.network().receive(link, self.read_bytes) {
             Received::Data(bytes) => {
                 self.input.extend_from_slice(&bytes);
                 Fortune::Connected
             }
             Received::Nothing => Fortune::Connected,
             Received::Ended => {
-                context.oracle.note(self.id, || "the node ended the stream".into());
-                self.leave(context, false);
+                around.note(self.id, || "the node ended the stream".into());
+                self.leave(around, false);
                 Fortune::Lost
             }
             Received::Reset => {
-                context.oracle.note(self.id, || "reset".into());
-                self.leave(context, true);
+                around.note(self.id, || "reset".into());
+                self.leave(around, true);
                 Fortune::Lost
             }
         }
@@ -230,17 +273,17 @@ impl Peer {
 
     /// The time of the next useful step for reading and writing; `now` while there may be more
     /// input.
-    pub fn next_step_ms(&self, context: &Context<'_>, did_read: bool) -> Option<u64> {
+    pub fn next_step_ms(&self, around: &impl Surroundings, did_read: bool) -> Option<u64> {
         self.link?;
         let mut at: Option<u64> = None;
         if !self.out.is_empty() {
-            at = Some(context.now_ms + 1);
+            at = Some(around.now_ms() + 1);
         }
         let resume = self.stalled_until_ms.max(self.next_read_ms);
-        if resume > context.now_ms {
+        if resume > around.now_ms() {
             at = Some(at.map_or(resume, |at| at.min(resume)));
         } else if did_read {
-            at = Some(context.now_ms);
+            at = Some(around.now_ms());
         }
         at
     }

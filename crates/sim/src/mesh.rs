@@ -61,7 +61,7 @@ impl Mesh {
         queue.push_back((self.now_ms.max(after), Post::Control(control)));
     }
 
-    fn send(&mut self, from: usize, to: usize, post: Post) {
+    pub(crate) fn send(&mut self, from: usize, to: usize, post: Post) {
         let post = self.saboteur.on_post(to as u16, post);
         let len = match &post {
             Post::Requests { requests, .. } => requests.len(),
@@ -76,7 +76,7 @@ impl Mesh {
         queue.push_back(((self.now_ms + delay).max(after), post));
     }
 
-    fn receive(&mut self, to: usize, posts: &mut Vec<Post>) {
+    pub(crate) fn receive(&mut self, to: usize, posts: &mut Vec<Post>) {
         let mut senders: Vec<usize> = (0..self.shards).collect();
         self.random.shuffle(&mut senders);
         for from in senders {

@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::prng::Prng;
@@ -76,7 +77,8 @@ pub struct Network {
     links: BTreeMap<LinkId, Link>,
     edges: Vec<EdgeSide>,
     last_link: LinkId,
-    is_down: bool,
+    /// The edges whose node is dead.
+    down: BTreeSet<usize>,
     random: Prng,
     /// The faults.
     pub faults: NetFaults,
@@ -96,7 +98,7 @@ impl Network {
             links: BTreeMap::new(),
             edges: (0..edges).map(|_| EdgeSide::default()).collect(),
             last_link: 0,
-            is_down: false,
+            down: BTreeSet::new(),
             random,
             faults,
             now_ms: 0,
@@ -113,10 +115,18 @@ impl Network {
     /// Loses all connections because the node died. With `leaves_data`, clients still read data in
     /// flight.
     pub fn crash(&mut self, leaves_data: bool) {
-        self.is_down = true;
-        self.edges = (0..self.edges.len()).map(|_| EdgeSide::default()).collect();
+        self.crash_edges(0..self.edges.len(), leaves_data);
+    }
+
+    /// Like [`Network::crash`], of a node with only these edges.
+    pub fn crash_edges(&mut self, edges: Range<usize>, leaves_data: bool) {
+        for edge in edges.clone() {
+            self.down.insert(edge);
+            self.edges[edge] = EdgeSide::default();
+        }
         self.fold(9, u64::from(leaves_data), 0);
-        let ids: Vec<LinkId> = self.links.keys().copied().collect();
+        let links = self.links.iter().filter(|(_, link)| edges.contains(&link.edge));
+        let ids: Vec<LinkId> = links.map(|(id, _)| *id).collect();
         for id in ids {
             self.lose(id, leaves_data);
         }
@@ -124,7 +134,12 @@ impl Network {
 
     /// Opens the listener of the next node.
     pub fn restart(&mut self) {
-        self.is_down = false;
+        self.down.clear();
+    }
+
+    /// Opens the listeners of these edges.
+    pub fn restart_edges(&mut self, edges: Range<usize>) {
+        self.down.retain(|edge| !edges.contains(edge));
     }
 
     fn lose(&mut self, id: LinkId, leaves_data: bool) {
@@ -164,7 +179,7 @@ impl Network {
         };
         self.links.insert(self.last_link, link);
         self.fold(1, client as u64, edge as u64);
-        if self.is_down {
+        if self.down.contains(&edge) {
             self.lose(self.last_link, false);
             return self.last_link;
         }

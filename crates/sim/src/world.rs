@@ -46,7 +46,7 @@ const CALM_MS_MAX: u64 = 90_000;
 const STEPS_MAX: u64 = 40_000_000;
 
 #[derive(Clone)]
-struct SimClock(Rc<Cell<Now>>);
+pub(crate) struct SimClock(pub(crate) Rc<Cell<Now>>);
 
 impl Clock for SimClock {
     fn now(&mut self) -> Now {
