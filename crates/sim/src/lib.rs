@@ -8,6 +8,7 @@
 #![deny(clippy::unwrap_used)]
 
 pub mod client;
+pub mod cluster;
 pub mod covering;
 pub mod disks;
 pub mod entitlement;

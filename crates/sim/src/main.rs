@@ -1,9 +1,12 @@
 //! `sim`: runs worlds and reports their failures.
 //!
 //! `sim --seeds N [--first S] [--big]` runs N worlds; `sim --seed S --trace` shows one; `sim
-//! --mutations N` reports the number of worlds after which each planted bug is found.
+//! --mutations N` reports the number of worlds after which each planted bug is found. With
+//! `--cluster` the worlds have several nodes on one engine.
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used)]
+
+mod clusters;
 
 use sim::{Mutation, Options, Outcome, Scale};
 use std::collections::BTreeMap;
@@ -19,14 +22,16 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(text) => {
             eprintln!(
-                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going] [--upgrades] [--json]"
+                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going] [--upgrades] [--json] [--cluster [--lossless]]"
             );
             return ExitCode::from(2);
         }
     };
-    match arguments.mutations {
-        Some(budget) => find_mutations(&arguments, budget),
-        None => sweep(&arguments),
+    match (arguments.mutations, arguments.cluster) {
+        (Some(budget), false) => find_mutations(&arguments, budget),
+        (Some(budget), true) => clusters::find_bugs(&arguments, budget),
+        (None, false) => sweep(&arguments),
+        (None, true) => clusters::sweep(&arguments),
     }
 }
 
@@ -40,6 +45,10 @@ struct Arguments {
     client: Option<usize>,
     upgrades: bool,
     json: bool,
+    /// Worlds of several nodes on one engine.
+    cluster: bool,
+    /// Without losses.
+    lossless: bool,
 }
 
 impl Arguments {
@@ -54,6 +63,8 @@ impl Arguments {
             client: None,
             upgrades: false,
             json: false,
+            cluster: false,
+            lossless: false,
         };
         while let Some(word) = words.next() {
             let mut number = || {
@@ -68,6 +79,8 @@ impl Arguments {
                 "--client" => arguments.client = Some(number()? as usize),
                 "--trace" => arguments.tracing = true,
                 "--big" => arguments.scale = Scale::Big,
+                "--cluster" => arguments.cluster = true,
+                "--lossless" => arguments.lossless = true,
                 "--json" => arguments.json = true,
                 "--upgrades" => arguments.upgrades = true,
                 "--keep-going" => arguments.keep_going = true,

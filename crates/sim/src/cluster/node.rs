@@ -1,0 +1,186 @@
+//! One node of a cluster: its shards and mailboxes, over the engine that all nodes share.
+
+use super::engine::Engine;
+use super::plan::ClusterPlan;
+use crate::faults::MailFaults;
+use crate::memory::SimMemory;
+use crate::mesh::Mesh;
+use crate::mutation::Saboteur;
+use crate::network::{Network, SimNet};
+use crate::world::SimClock;
+use broker::disk::DiskRequest;
+use broker::engine::EngineRequest;
+use broker::home::Home;
+use broker::mail::HomeId;
+use broker::now::Now;
+use node::mailbox::{Mailbox, Post};
+use node::reactor::{Reactor, ReactorParts};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use stdx::prng::Prng;
+
+/// The mailbox of one shard of a node.
+pub struct ClusterMailbox {
+    mesh: Rc<RefCell<Mesh>>,
+    engine: Rc<RefCell<Engine>>,
+    node: usize,
+    shard: usize,
+}
+
+impl Mailbox for ClusterMailbox {
+    fn send(&mut self, to: u16, post: Post) {
+        self.mesh.borrow_mut().send(self.shard, usize::from(to), post);
+    }
+
+    fn ask(&mut self, _: u16, _: u64, _: Vec<DiskRequest>) {}
+
+    fn ask_engine(&mut self, requests: Vec<EngineRequest>) {
+        self.engine.borrow_mut().ask(self.node, self.shard, requests);
+    }
+
+    fn receive(&mut self, posts: &mut Vec<Post>) {
+        let mut letters = Vec::new();
+        self.engine.borrow_mut().receive(self.node, self.shard, &mut letters);
+        if !letters.is_empty() {
+            posts.push(Post::Engine { letters });
+        }
+        self.mesh.borrow_mut().receive(self.shard, posts);
+    }
+}
+
+/// The reactor of one shard.
+pub type ClusterReactor = Reactor<SimNet, ClusterMailbox, SimClock>;
+
+/// A node; see the module.
+pub struct Node {
+    /// Its number.
+    pub number: usize,
+    /// Its shards; none while it is down.
+    pub reactors: Vec<ClusterReactor>,
+    /// Its mailboxes.
+    pub mesh: Rc<RefCell<Mesh>>,
+    clock: Rc<Cell<Now>>,
+    skew_ms: u64,
+    /// The time of its next begin.
+    pub down_until_ms: Option<u64>,
+    /// The number of turns since it began.
+    pub turns: u64,
+    /// Clients can connect.
+    is_open: bool,
+    lives: u64,
+}
+
+impl Node {
+    /// Creates a node that has not begun.
+    pub fn new(number: usize, plan: &ClusterPlan, random: &mut Prng, begins_ms: u64) -> Node {
+        let edges = usize::from(plan.settings.edges_count);
+        let mesh = Mesh::new(edges, random.fork(), plan.mail, Saboteur::new(None, plan.seed));
+        Node {
+            number,
+            reactors: Vec::new(),
+            mesh: Rc::new(RefCell::new(mesh)),
+            clock: Rc::new(Cell::new(Now { monotonic_ms: 0, unix_ms: 0 })),
+            skew_ms: plan.skews_ms[number],
+            down_until_ms: Some(begins_ms),
+            turns: 0,
+            is_open: false,
+            lives: 0,
+        }
+    }
+
+    /// Whether it runs.
+    pub fn is_up(&self) -> bool {
+        !self.reactors.is_empty()
+    }
+
+    /// Sets its clocks.
+    pub fn set_now(&mut self, now_ms: u64, unix_ms: u64) {
+        let unix_ms = unix_ms + self.skew_ms;
+        self.clock.set(Now { monotonic_ms: now_ms, unix_ms });
+        self.mesh.borrow_mut().now_ms = now_ms;
+    }
+
+    /// Begins, with nothing in memory.
+    pub fn start(
+        &mut self,
+        plan: &ClusterPlan,
+        network: &Rc<RefCell<Network>>,
+        engine: &Rc<RefCell<Engine>>,
+        random: &mut Prng,
+    ) {
+        let settings = &plan.settings;
+        let edges = usize::from(settings.edges_count);
+        self.lives += 1;
+        let secret = plan.seed ^ (self.number as u64) << 8 ^ self.lives;
+        self.down_until_ms = None;
+        self.turns = 0;
+        self.is_open = false;
+        engine.borrow_mut().start(self.number, usize::from(settings.homes_count));
+        let users = Arc::default();
+        for shard in 0..edges {
+            let memory = SimMemory::new(64 << 20, Rc::default(), random.fork());
+            let home = shard < usize::from(settings.homes_count);
+            let home =
+                home.then(|| Home::new(settings.clone(), HomeId(shard as u16), (secret, !secret)));
+            let parts = ReactorParts {
+                home,
+                net: SimNet::new(network.clone(), self.number * edges + shard),
+                mailbox: ClusterMailbox {
+                    mesh: self.mesh.clone(),
+                    engine: engine.clone(),
+                    node: self.number,
+                    shard,
+                },
+                clock: SimClock(self.clock.clone()),
+                id: shard as u16,
+                settings: settings.clone(),
+                memory: Box::new(memory),
+                hash_seed: (secret, !secret),
+                authenticator: None,
+                door: None,
+                users: Arc::clone(&users),
+                pressure: Arc::default(),
+                journal: None,
+            };
+            self.reactors.push(Reactor::new(parts));
+        }
+    }
+
+    /// Opens its listeners once all partitions have begun: before, it is not ready.
+    pub fn open(&mut self, network: &Rc<RefCell<Network>>) {
+        let homes = || self.reactors.iter().filter_map(|reactor| reactor.home());
+        let has_begun = || homes().flat_map(Home::tails).all(|tail| tail.topic_id.is_some());
+        if self.is_up() && !self.is_open && has_begun() {
+            self.is_open = true;
+            network.borrow_mut().restart_edges(self.edges(self.reactors.len()));
+        }
+    }
+
+    /// The numbers of its edges in the network.
+    pub fn edges(&self, count: usize) -> std::ops::Range<usize> {
+        self.number * count..(self.number + 1) * count
+    }
+
+    /// Dies, with everything in its memory.
+    pub fn kill(
+        &mut self,
+        plan: &ClusterPlan,
+        network: &Rc<RefCell<Network>>,
+        engine: &Rc<RefCell<Engine>>,
+        leaves_data: bool,
+        until_ms: u64,
+    ) {
+        self.reactors.clear();
+        let edges = self.edges(usize::from(plan.settings.edges_count));
+        network.borrow_mut().crash_edges(edges, leaves_data);
+        self.mesh.borrow_mut().crash();
+        engine.borrow_mut().stop(self.number);
+        self.down_until_ms = Some(until_ms);
+    }
+
+    /// Ends the faults of its mailboxes.
+    pub fn calm(&mut self) {
+        self.mesh.borrow_mut().faults = MailFaults { delay_ms_max: 0, late: 0.0 };
+    }
+}

@@ -1,0 +1,407 @@
+//! The reference of a cluster: what was published, what clients were told, and the engine's own log
+//! as the truth.
+//!
+//! The rules: a position names one message on all nodes; behind a subscriber's position come all
+//! messages of its topics, in order, or a reported gap; no gap without a cause in the schedule; a
+//! publication is delivered at most once, never if it was refused, and behind all that was known
+//! when it was sent; an acknowledgement names the record, which was committed.
+
+use super::engine::Engine;
+use super::life::{EntryId, Life};
+use super::partition::Partition;
+use crate::oracle::Failure;
+use std::collections::{BTreeMap, VecDeque};
+use wire::native::Position;
+
+/// The maximum number of recorded actions of a client.
+const NOTES_MAX: usize = 400;
+
+/// The fate of a publication, as its publisher knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// There is no answer yet, or none will come.
+    Unknown,
+    /// It was acknowledged.
+    Acknowledged,
+    /// It was refused before it was sent: it is not in the log.
+    Refused,
+}
+
+/// One publication.
+pub struct Published {
+    /// Its topic.
+    pub topic: usize,
+    /// Its bytes.
+    pub payload: Vec<u8>,
+    /// The greatest entry that was known when it was first sent.
+    floor: Option<Known>,
+    /// Its fate.
+    pub fate: Fate,
+}
+
+/// An entry of a partition, in one of its lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Known {
+    topic_id: u32,
+    entry: EntryId,
+}
+
+/// Where something was told: the client, and its node.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// The client.
+    pub client: usize,
+    /// The node.
+    pub node: usize,
+    /// The partition.
+    pub partition: usize,
+}
+
+/// Sums, to show the coverage of a sweep.
+#[derive(Clone, Copy, Debug, Default, stdx::Counters)]
+pub struct Seen {
+    /// Worlds.
+    pub worlds: u64,
+    /// Publications.
+    pub publications: u64,
+    /// Acknowledgements.
+    pub acknowledged: u64,
+    /// Acknowledgements of messages that the log already had.
+    pub duplicates: u64,
+    /// Refused publications.
+    pub refused: u64,
+    /// Publications without an answer.
+    pub unknown: u64,
+    /// Publications refused because of their sequence, although their producer kept its order.
+    pub out_of_order: u64,
+    /// Checked messages.
+    pub deliveries: u64,
+    /// Messages in pages of history.
+    pub history: u64,
+    /// Gaps because a position was lost with its records.
+    pub gaps_lost: u64,
+    /// Gaps because the topic is another one.
+    pub gaps_replaced: u64,
+    /// Gaps because records have expired, or because the node began behind them.
+    pub gaps_expired: u64,
+    /// Gaps because a node was behind for too long.
+    pub gaps_ahead: u64,
+    /// Gaps because a position lies in a hole before the first record of a lineage: a node cannot
+    /// know where in the hole that begins.
+    pub gaps_in_holes: u64,
+    /// Subscriptions that continued at another node.
+    pub moved: u64,
+    /// Connections that were resumed with a ticket.
+    pub tickets: u64,
+    /// Killed nodes.
+    pub deaths: u64,
+    /// Partitions that began anew at a node.
+    pub restarts: u64,
+    /// Entries of the engine.
+    pub entries: u64,
+    /// Entries that nodes must drop.
+    pub dropped: u64,
+    /// Turns of all reactors.
+    pub turns: u64,
+}
+
+/// The reference; see the module.
+#[derive(Default)]
+pub struct ClusterOracle {
+    /// All publications.
+    pub publications: Vec<Published>,
+    /// The greatest known entry of each partition.
+    known: BTreeMap<usize, Known>,
+    /// Positions that clients were told, for subscriptions that begin there.
+    pub positions: Vec<(usize, Position)>,
+    /// The first failure.
+    pub failure: Option<Failure>,
+    /// Virtual milliseconds.
+    pub now_ms: u64,
+    /// Whether clients' actions are recorded.
+    pub tracing: bool,
+    notes: BTreeMap<usize, VecDeque<String>>,
+    /// Sums.
+    pub seen: Seen,
+}
+
+impl ClusterOracle {
+    /// Records an action or an observation of a client.
+    pub fn note(&mut self, client: usize, text: impl FnOnce() -> String) {
+        if self.tracing {
+            let notes = self.notes.entry(client).or_default();
+            if notes.len() == NOTES_MAX {
+                notes.pop_front();
+            }
+            let line = format!("{:>7} ms  {}", self.now_ms, text());
+            notes.push_back(line);
+        }
+    }
+
+    /// Records a text for all clients.
+    pub fn note_all(&mut self, text: &str) {
+        for client in self.notes.keys().copied().collect::<Vec<usize>>() {
+            self.note(client, || text.to_owned());
+        }
+    }
+
+    /// The recorded actions of a client.
+    pub fn notes(&self, client: usize) -> impl Iterator<Item = &String> {
+        self.notes.get(&client).into_iter().flatten()
+    }
+
+    /// Reports a failure. Only the first one is kept.
+    pub fn fail(&mut self, client: impl Into<Option<usize>>, text: String) {
+        if self.failure.is_none() {
+            self.failure = Some(Failure { at_ms: self.now_ms, client: client.into(), text });
+        }
+    }
+
+    /// Creates a publication; its payload identifies it.
+    pub fn publication(&mut self, topic: usize, partition: usize, padding: usize) -> usize {
+        let id = self.publications.len();
+        let mut payload = format!("{id:016x}").into_bytes();
+        payload.resize(16 + padding, b'a' + (id % 26) as u8);
+        let floor = self.known.get(&partition).copied();
+        self.publications.push(Published { topic, payload, floor, fate: Fate::Unknown });
+        self.seen.publications += 1;
+        id
+    }
+
+    /// Processes an acknowledgement.
+    pub fn acknowledged(
+        &mut self,
+        engine: &Engine,
+        told: Told,
+        id: usize,
+        (position, is_duplicate): (Position, bool),
+    ) {
+        self.seen.acknowledged += 1;
+        self.seen.duplicates += u64::from(is_duplicate);
+        self.publications[id].fate = Fate::Acknowledged;
+        let result = self.learn(engine, told, position, id);
+        if let Err(text) = result {
+            self.fail(told.client, format!("publication {id} is acknowledged at {text}"));
+        }
+    }
+
+    /// Processes a refusal. `is_final`: the publication was never sent to the engine.
+    pub fn refused(&mut self, id: usize, is_final: bool) {
+        self.seen.refused += u64::from(is_final);
+        self.seen.unknown += u64::from(!is_final);
+        if is_final {
+            self.publications[id].fate = Fate::Refused;
+        }
+    }
+
+    /// Checks a message, except its order.
+    pub fn delivered(
+        &mut self,
+        engine: &Engine,
+        told: Told,
+        topic: usize,
+        position: Position,
+        payload: &[u8],
+    ) {
+        self.seen.deliveries += 1;
+        let Some(id) = id_of(payload).filter(|id| *id < self.publications.len()) else {
+            return self.fail(told.client, format!("{position:?} is not a publication"));
+        };
+        let publication = &self.publications[id];
+        if publication.topic != topic || publication.payload != payload {
+            let text = format!("{position:?} of topic {topic} is not publication {id}");
+            return self.fail(told.client, text);
+        }
+        if let Err(text) = self.learn(engine, told, position, id) {
+            self.fail(told.client, format!("publication {id} is delivered at {text}"));
+        }
+    }
+
+    /// A publication stands at a position: checks the record there.
+    fn learn(
+        &mut self,
+        engine: &Engine,
+        told: Told,
+        position: Position,
+        id: usize,
+    ) -> Result<(), String> {
+        let partition = &engine.partitions[told.partition];
+        let (life, entry_id) = entry_at(partition, position)
+            .ok_or_else(|| format!("{position:?}, which never was"))?;
+        let entry = life.entry(entry_id);
+        let published = entry.delivered().and_then(|publication| id_of(&publication.payload));
+        if published != Some(id) {
+            let verdict = entry.verdict;
+            return Err(format!("{position:?}, where {published:?} is the engine's ({verdict:?})"));
+        }
+        if !entry.was_committed {
+            return Err(format!("{position:?}, which was never committed"));
+        }
+        let known = Known { topic_id: life.topic_id, entry: entry_id };
+        if let Some(floor) = self.publications[id].floor
+            && floor.topic_id == known.topic_id
+            && life.entry(floor.entry).offset >= entry.offset
+            && life.is_on_path(floor.entry, position.epoch as u32)
+        {
+            let before = life.entry(floor.entry).offset;
+            return Err(format!("{position:?}, and {before} was known when it was sent"));
+        }
+        let newest = self.known.entry(told.partition).or_insert(known);
+        let is_newer = newest.topic_id < known.topic_id
+            || newest.topic_id == known.topic_id
+                && (life.entry(newest.entry).offset < entry.offset
+                    || !life.is_on_path(newest.entry, life.present()));
+        if is_newer {
+            *newest = known;
+        }
+        Ok(())
+    }
+
+    /// Checks that nothing of these topics is missing between a subscriber's position and a later
+    /// one, which is that of a message itself if `is_message` is set.
+    pub fn advanced(
+        &mut self,
+        engine: &Engine,
+        told: Told,
+        topics: &[&str],
+        (from, to): (Position, Position),
+        is_message: bool,
+    ) {
+        if let Err(text) = check_between(engine, told, topics, (from, to), is_message) {
+            self.fail(told.client, text);
+        }
+        if self.positions.len() < 4_000 && !self.positions.contains(&(told.partition, to)) {
+            self.positions.push((told.partition, to));
+        }
+    }
+
+    /// Whether a position is valid at a node that has this epoch.
+    pub fn is_valid(&self, engine: &Engine, partition: usize, at: Position, epoch: u64) -> bool {
+        is_continued(engine, partition, at, epoch)
+    }
+
+    /// Checks that a gap has a cause.
+    pub fn gap(&mut self, engine: &Engine, told: Told, from: Position, to: Position) {
+        let served = engine.served(told.node, told.partition);
+        let (served_above, through) = served.unwrap_or((u64::MAX, 0));
+        let partition = &engine.partitions[told.partition];
+        if topic_of(from) != topic_of(to) {
+            self.seen.gaps_replaced += 1;
+        } else if !is_continued(engine, told.partition, from, present_of(partition)) {
+            self.seen.gaps_lost += 1;
+        } else if from.offset < served_above.max(partition.expired) {
+            self.seen.gaps_expired += 1;
+        } else if from.offset > through {
+            self.seen.gaps_ahead += 1;
+        } else if is_in_hole(partition, from) {
+            self.seen.gaps_in_holes += 1;
+        } else {
+            let text = format!(
+                "a gap without a cause in partition {}: from {from:?} to {to:?}; node {} serves above {served_above} and has read {through}",
+                told.partition, told.node
+            );
+            self.fail(told.client, text);
+        }
+    }
+}
+
+/// The present epoch of a partition.
+fn present_of(partition: &Partition) -> u64 {
+    let life = partition.life();
+    u64::from(life.topic_id) << 32 | u64::from(life.present())
+}
+
+/// Whether no record lies between a position and the next lineage, and none at the position.
+fn is_in_hole(partition: &Partition, at: Position) -> bool {
+    let life = partition.life();
+    let path = life.path().iter().map(|id| life.entry(*id));
+    let mut rest = path.skip((at.offset as usize).saturating_sub(1));
+    let next = rest.find(|entry| entry.record().is_some());
+    next.is_some_and(|next| next.lineage > at.epoch as u32 && next.offset > at.offset)
+}
+
+/// The publication of a payload.
+pub fn id_of(payload: &[u8]) -> Option<usize> {
+    let text = std::str::from_utf8(payload.get(..16)?).ok()?;
+    usize::from_str_radix(text, 16).ok()
+}
+
+/// The topic's identity in an epoch.
+fn topic_of(position: Position) -> u32 {
+    (position.epoch >> 32) as u32
+}
+
+fn entry_at(partition: &Partition, position: Position) -> Option<(&Life, EntryId)> {
+    let life = partition.life_of(topic_of(position))?;
+    let entry = life.resolve(position.epoch as u32, position.offset)?;
+    Some((life, entry))
+}
+
+fn is_continued(engine: &Engine, partition: usize, at: Position, epoch: u64) -> bool {
+    let life = engine.partitions[partition].life_of(topic_of(at));
+    let continues = |life: &Life| {
+        let lineage = life.lineage_at(at.epoch as u32, at.offset);
+        lineage.is_some_and(|lineage| life.continues(lineage, at.offset, epoch as u32))
+    };
+    topic_of(at) == (epoch >> 32) as u32 && life.is_some_and(continues)
+}
+
+fn check_between(
+    engine: &Engine,
+    told: Told,
+    topics: &[&str],
+    (from, to): (Position, Position),
+    is_message: bool,
+) -> Result<(), String> {
+    let index = told.partition;
+    let life = engine.partitions[index].life_of(topic_of(to)).ok_or("an unknown topic")?;
+    let lineage = life.lineage_at(to.epoch as u32, to.offset);
+    let lineage = lineage.ok_or_else(|| format!("{to:?} never was"))?;
+    let to = Position { epoch: to.epoch >> 32 << 32 | u64::from(lineage), ..to };
+    if !is_continued(engine, index, from, to.epoch) {
+        return Err(format!("{to:?} follows {from:?} without a gap, and records were lost"));
+    }
+    if to.offset < from.offset || is_message && to.offset == from.offset {
+        return Err(format!("{to:?} follows {from:?}"));
+    }
+    let path = life.path_of(to.epoch as u32).ok_or("an unknown lineage")?;
+    let end = to.offset - u64::from(is_message);
+    let between = path.get(from.offset as usize..end as usize);
+    let between = between.ok_or_else(|| format!("{to:?} never was"))?;
+    for id in between {
+        let entry = life.entry(*id);
+        let topic = entry.delivered().map(|publication| &publication.topic[..]);
+        if topics.iter().any(|name| Some(name.as_bytes()) == topic) {
+            let offset = entry.offset;
+            return Err(format!("{offset} is missing between {from:?} and {to:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a subscriber of a topic has received everything that there is.
+///
+/// # Errors
+/// The subscriber's position and the missing message.
+pub fn is_past_end(
+    engine: &Engine,
+    partition: usize,
+    topic: &str,
+    at: Position,
+) -> Result<(), String> {
+    let present = engine.partitions[partition].life();
+    let epoch = present_of(&engine.partitions[partition]);
+    if !is_continued(engine, partition, at, epoch) {
+        return Err(format!("is at {at:?}, which is lost"));
+    }
+    let end = engine.partitions[partition].visible() as usize;
+    let rest = present.path().get(at.offset as usize..end).unwrap_or_default();
+    let is_of_topic = |id: &&EntryId| {
+        let delivered = present.entry(**id).delivered();
+        delivered.is_some_and(|publication| publication.topic[..] == *topic.as_bytes())
+    };
+    match rest.iter().find(is_of_topic) {
+        Some(id) => Err(format!("is at {at:?}, and {} is missing", present.entry(*id).offset)),
+        None => Ok(()),
+    }
+}

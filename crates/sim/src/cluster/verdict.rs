@@ -1,0 +1,139 @@
+//! The reference verdict on a record of the engine: a function of the log before it, written after
+//! the design and without regard to speed.
+//!
+//! Of records with one name within the window, counted from the last of them whether it was dropped
+//! or not, all but the first are dropped.
+
+use super::life::Entry;
+use std::collections::VecDeque;
+
+/// The verdict on a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// To be delivered.
+    New,
+    /// The publication was delivered at this offset.
+    Duplicate(u64),
+    /// Sent again or out of turn by a client of the engine.
+    Copy,
+    /// The sequence is below its producer's greatest.
+    OutOfOrder,
+    /// A newer connection of the producer has published.
+    Fenced,
+}
+
+/// The names of a record.
+#[derive(Clone, Debug)]
+struct Seen {
+    offset: u64,
+    /// The least second of this record and of those behind it.
+    second: u64,
+    run: Option<(u64, u64)>,
+    producer: Option<Stamp>,
+    key: Option<(Vec<u8>, Vec<u8>)>,
+    verdict: Verdict,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Stamp {
+    id: Vec<u8>,
+    sequence: u64,
+    connection: u64,
+}
+
+/// The newest records of a log; see the module.
+#[derive(Clone, Debug)]
+pub struct Window {
+    seen: VecDeque<Seen>,
+    window_s: u64,
+}
+
+impl Window {
+    /// Creates an empty window of some length.
+    pub fn new(window_s: u64) -> Window {
+        Window { seen: VecDeque::new(), window_s }
+    }
+
+    /// Forgets everything: another log follows.
+    pub fn clear(&mut self) {
+        self.seen.clear();
+    }
+
+    /// The verdict on the next entry of the log; it is in the window from now on.
+    pub fn judge(&mut self, entry: &Entry) -> Verdict {
+        let Some((name, publication)) = entry.record() else {
+            return Verdict::New;
+        };
+        let key = &publication.idempotency_key;
+        let stamp = publication.producer.as_ref();
+        let mut next = Seen {
+            offset: entry.offset,
+            second: entry.time_ms / 1_000,
+            run: name.map(|name| (name.run, name.counter)),
+            producer: stamp.map(|stamp| Stamp {
+                id: stamp.id.to_vec(),
+                sequence: stamp.sequence,
+                connection: stamp.connection,
+            }),
+            key: (!key.is_empty()).then(|| (publication.topic.to_vec(), key.to_vec())),
+            verdict: Verdict::New,
+        };
+        if next.run.is_none() && next.producer.is_none() && next.key.is_none() {
+            return Verdict::New;
+        }
+        for seen in &mut self.seen {
+            seen.second = seen.second.min(next.second);
+        }
+        while self.seen.front().is_some_and(|seen| seen.second + self.window_s <= next.second) {
+            self.seen.pop_front();
+        }
+        next.verdict = self.verdict(&next);
+        let verdict = next.verdict;
+        self.seen.push_back(next);
+        verdict
+    }
+
+    fn verdict(&self, next: &Seen) -> Verdict {
+        let is_later = |seen: &Seen| match (seen.run, next.run) {
+            (Some((run, counter)), Some((own, own_counter))) => {
+                run == own && counter >= own_counter
+            }
+            _ => false,
+        };
+        if self.seen.iter().any(is_later) {
+            return Verdict::Copy;
+        }
+        if let Some(stamp) = &next.producer {
+            let stamps = || {
+                let stamps =
+                    self.seen.iter().filter_map(|seen| Some((seen.producer.as_ref()?, seen)));
+                stamps.filter(|(other, _)| other.id == stamp.id)
+            };
+            if stamps().any(|(other, _)| other.connection > stamp.connection) {
+                return Verdict::Fenced;
+            }
+            let mut counted = stamps().filter(|(_, seen)| seen.counts());
+            if counted.clone().any(|(other, _)| other.sequence >= stamp.sequence) {
+                let same = counted.find(|(other, _)| other.sequence == stamp.sequence);
+                return same.map_or(Verdict::OutOfOrder, |(_, seen)| seen.repeated());
+            }
+        }
+        let is_same = |seen: &&Seen| next.key.is_some() && seen.key == next.key && seen.counts();
+        self.seen.iter().find(is_same).map_or(Verdict::New, Seen::repeated)
+    }
+}
+
+impl Seen {
+    /// Whether its sequence and key count.
+    fn counts(&self) -> bool {
+        !matches!(self.verdict, Verdict::Copy | Verdict::Fenced)
+    }
+
+    /// The verdict on another record of its sequence or key.
+    fn repeated(&self) -> Verdict {
+        match self.verdict {
+            Verdict::New => Verdict::Duplicate(self.offset),
+            other => other,
+        }
+    }
+}
