@@ -64,6 +64,9 @@ const PURE_PACKAGES: &[&str] = &[
 const SIM_SEEDS_GATE: &str = "400";
 /// Simulated seeds in the slow tier.
 const SIM_SEEDS_SWEEP: &str = "6000";
+/// Simulated clusters in the gate, and in the slow tier.
+const CLUSTER_SEEDS_GATE: &str = "60";
+const CLUSTER_SEEDS_SWEEP: &str = "3000";
 
 /// Kills of the server in the gate, and in the slow tier.
 const CRASH_KILLS_GATE: &str = "10";
@@ -167,11 +170,13 @@ pub fn fuzz(workspace: &Workspace) -> Result<Tally> {
 }
 
 pub fn sim(workspace: &Workspace) -> Result<Tally> {
-    simulate(workspace, SIM_SEEDS_GATE)
+    Ok(simulate(workspace, &["--seeds", SIM_SEEDS_GATE])?
+        + simulate(workspace, &["--cluster", "--lossless", "--seeds", CLUSTER_SEEDS_GATE])?)
 }
 
 pub fn sweep(workspace: &Workspace) -> Result<Tally> {
-    simulate(workspace, SIM_SEEDS_SWEEP)
+    Ok(simulate(workspace, &["--seeds", SIM_SEEDS_SWEEP])?
+        + simulate(workspace, &["--cluster", "--lossless", "--seeds", CLUSTER_SEEDS_SWEEP])?)
 }
 
 pub fn end_to_end(workspace: &Workspace) -> Result<Tally> {
@@ -246,9 +251,9 @@ fn black_box(workspace: &Workspace, runner: &str, arguments: &[&str]) -> Result<
     shell::run_tests(run.args(arguments))
 }
 
-fn simulate(workspace: &Workspace, seeds: &str) -> Result<Tally> {
-    let arguments = ["run", "--locked", "--release", "-p", "sim", "--", "--seeds", seeds];
-    shell::run_tests(&mut workspace.cargo(&arguments))
+fn simulate(workspace: &Workspace, worlds: &[&str]) -> Result<Tally> {
+    let arguments = ["run", "--locked", "--release", "-p", "sim", "--"];
+    shell::run_tests(workspace.cargo(&arguments).args(worlds))
 }
 
 /// The packages in the output of `cargo tree` that [`PURE_PACKAGES`] does not name, without
