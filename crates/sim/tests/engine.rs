@@ -77,11 +77,11 @@ impl World {
     }
 
     fn restarts(&self, node: usize) -> Vec<&Restart> {
-        let restart = |letter| match letter {
-            &EngineLetter::Restart(ref restart) => Some(restart),
+        let restarts = self.letters[node].iter().filter_map(|letter| match letter {
+            EngineLetter::Restart(restart) => Some(restart),
             _ => None,
-        };
-        self.letters[node].iter().filter_map(restart).collect()
+        });
+        restarts.collect()
     }
 
     /// Offsets and counters of all records since the last begin.
@@ -101,11 +101,11 @@ impl World {
     }
 
     fn last_tail(&self, node: usize) -> &Tail {
-        let tails = self.letters[node].iter().filter_map(|letter| match letter {
+        let mut tails = self.letters[node].iter().filter_map(|letter| match letter {
             EngineLetter::Tail(tail) => Some(tail),
             _ => None,
         });
-        tails.last().expect("a tail")
+        tails.next_back().expect("a tail")
     }
 
     /// Replica 2 falls behind by two records; then it leads, and they are lost.

@@ -111,6 +111,7 @@ const STEPS: &[Step] = &[
         "the machine's TCP memory is exhausted for all processes (needs root)",
         steps::tcp_memory,
     ),
+    slow("cluster-sweep", "simulated clusters, many seeds, with losses too", steps::cluster_sweep),
 ];
 
 /// Runs the selected steps and prints the summary. Returns whether all passed.

@@ -175,8 +175,12 @@ pub fn sim(workspace: &Workspace) -> Result<Tally> {
 }
 
 pub fn sweep(workspace: &Workspace) -> Result<Tally> {
-    Ok(simulate(workspace, &["--seeds", SIM_SEEDS_SWEEP])?
-        + simulate(workspace, &["--cluster", "--lossless", "--seeds", CLUSTER_SEEDS_SWEEP])?)
+    simulate(workspace, &["--seeds", SIM_SEEDS_SWEEP])
+}
+
+pub fn cluster_sweep(workspace: &Workspace) -> Result<Tally> {
+    Ok(simulate(workspace, &["--cluster", "--lossless", "--seeds", CLUSTER_SEEDS_SWEEP])?
+        + simulate(workspace, &["--cluster", "--seeds", CLUSTER_SEEDS_SWEEP])?)
 }
 
 pub fn end_to_end(workspace: &Workspace) -> Result<Tally> {

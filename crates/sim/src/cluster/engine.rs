@@ -58,7 +58,7 @@ pub enum EngineFault {
     ElectUnclean(usize, usize),
     /// The topic is replaced by another one of the same name.
     Recreate,
-    /// All but the newest so many offsets expire.
+    /// Records expire; this number of the newest offsets stays.
     Expire(usize, u64),
     /// A node does not reach the engine until this time.
     Away(usize, u64),
@@ -156,7 +156,7 @@ impl Engine {
                 EngineRequest::Credit { bytes } => side.homes[home].credit += i64::from(bytes),
                 EngineRequest::Publish(publish) => {
                     let index = publish.partition.0 as usize;
-                    let is_full = side.producers[index].len() >= self.settings.waiting_max;
+                    let is_full = side.producers[index].waiting() >= self.settings.waiting_max;
                     if is_full {
                         let letter = EngineLetter::Refused {
                             partition: publish.partition,
@@ -205,7 +205,7 @@ impl Engine {
         self.partitions[index].append(content, self.unix_ms).is_some()
     }
 
-    /// A foreign producer writes something that is no record of a topic.
+    /// A foreign producer writes a record without a topic.
     pub fn publish_unroutable(&mut self, index: usize) {
         self.partitions[index].append(Content::Hole, self.unix_ms);
     }
@@ -455,15 +455,15 @@ impl Engine {
     /// Whether all nodes have read everything, and producers have nothing to send.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing part, as an error.
     pub fn is_settled(&self) -> Result<(), String> {
         for (node, side) in self.nodes.iter().enumerate() {
             let side = side.as_ref().ok_or_else(|| format!("node {node} is down"))?;
             for (index, partition) in self.partitions.iter().enumerate() {
                 let (visible, end) = (partition.visible(), partition.end());
                 let (reader, producer) = (&side.readers[index], &side.producers[index]);
-                if !reader.is_at_end(partition) || visible != end || producer.len() > 0 {
-                    let (through, count) = (reader.through, producer.len());
+                if !reader.is_at_end(partition) || visible != end || producer.waiting() > 0 {
+                    let (through, count) = (reader.through, producer.waiting());
                     return Err(format!(
                         "node {node} has read {through} of {visible} of {end} in {index}, and {count} publications wait"
                     ));

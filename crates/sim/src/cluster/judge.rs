@@ -64,9 +64,10 @@ fn check_history(
     }
     let received: Vec<(u64, usize)> =
         received.iter().map(|(position, id)| (position.offset, *id)).collect();
-    match received.ends_with(&expected) && received.len() == expected.len() {
-        true => Ok(()),
-        _ => Err(format!("served above {served_above}: {received:?}, not {expected:?}")),
+    if received == expected {
+        Ok(())
+    } else {
+        Err(format!("served above {served_above}: {received:?}, not {expected:?}"))
     }
 }
 
@@ -84,10 +85,8 @@ fn check_copies(life: &Life, plan: &ClusterPlan) -> Result<(), String> {
         };
         // The names of copies do not count.
         let counts = !matches!(entry.verdict, Verdict::Copy | Verdict::Fenced);
-        let before = match counts {
-            true => last.insert(publication, entry),
-            _ => last.get(&publication).copied(),
-        };
+        let before =
+            if counts { last.insert(publication, entry) } else { last.get(&publication).copied() };
         if entry.verdict != Verdict::New {
             continue;
         }

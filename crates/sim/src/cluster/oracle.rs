@@ -1,5 +1,5 @@
-//! The reference of a cluster: what was published, what clients were told, and the engine's own log
-//! as the truth.
+//! The reference of a cluster: publications, answers and frames of clients, and the engine's own
+//! log as the truth.
 //!
 //! The rules: a position names one message on all nodes; behind a subscriber's position come all
 //! messages of its topics, in order, or a reported gap; no gap without a cause in the schedule; a
@@ -46,7 +46,7 @@ struct Known {
     entry: EntryId,
 }
 
-/// Where something was told: the client, and its node.
+/// The client that got a frame, and its node.
 #[derive(Clone, Copy, Debug)]
 pub struct Told {
     /// The client.

@@ -1,4 +1,4 @@
-//! One partition of the engine's model: three replicas, a leader, what is committed, and elections.
+//! One partition of the engine's model: three replicas, a leader, commits, and elections.
 //!
 //! A clean election loses only entries that were never committed. An unclean one makes a replica
 //! the leader that lacks committed entries; the others then cut theirs off.

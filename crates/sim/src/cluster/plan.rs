@@ -318,10 +318,8 @@ fn draw_engine(
     losses: Losses,
 ) -> EngineSettings {
     let window_s = WINDOW_MS / 1_000;
-    let skews_ms = match random.chance(0.3) {
-        true => [0, random.below(60_000), random.below(60_000)],
-        _ => [0; 3],
-    };
+    let skews_ms =
+        if random.chance(0.3) { [0, random.below(60_000), random.below(60_000)] } else { [0; 3] };
     let copies = random.chance(0.6);
     let producers = ProducerFaults {
         delay_ms_max: [0, 3, 40][random.below(3) as usize],

@@ -56,7 +56,7 @@ impl Producer {
     }
 
     /// The number of publications that were not sent.
-    pub fn len(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
@@ -66,7 +66,7 @@ impl Producer {
         queue.into_iter().chain(self.strays.iter().map(|stray| stray.due_ms)).min()
     }
 
-    /// Appends what is due. Returns the number of entries.
+    /// Appends the entries that are due. Returns their number.
     pub fn work(
         &mut self,
         partition: &mut Partition,
@@ -115,7 +115,7 @@ impl Producer {
         count
     }
 
-    /// Forgets what is committed: it was answered.
+    /// Forgets committed entries, which have their answers.
     pub fn answer(&mut self, partition: &Partition) {
         let (life, committed) = (partition.life(), partition.committed());
         let is_committed = |pending: &Pending| {
@@ -145,7 +145,7 @@ impl Producer {
         }
     }
 
-    /// The topic was replaced: what was sent is gone, without an answer.
+    /// A new topic has replaced this one: entries under way are gone, without an answer.
     pub fn topic_replaced(&mut self) {
         self.sent.clear();
         self.strays.clear();

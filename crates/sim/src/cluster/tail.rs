@@ -10,7 +10,7 @@ use stdx::prng::Prng;
 /// The reading of one node.
 #[derive(Clone, Copy, Debug)]
 pub struct TailSettings {
-    /// The node serves so many offsets that were there before it began.
+    /// The number of offsets before its beginning that the node serves.
     pub served: u64,
     /// The window of the recognition of repetitions, in seconds.
     pub window_s: u64,

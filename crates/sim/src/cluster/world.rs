@@ -193,9 +193,10 @@ impl ClusterWorld {
             ..Publication::default()
         };
         let mut engine = self.engine.borrow_mut();
-        let taken = match in_transaction {
-            true => engine.publish_in_transaction(partition, publication),
-            _ => engine.publish_foreign(partition, publication),
+        let taken = if in_transaction {
+            engine.publish_in_transaction(partition, publication)
+        } else {
+            engine.publish_foreign(partition, publication)
         };
         if !taken {
             self.oracle.refused(id, true);
@@ -361,13 +362,10 @@ impl ClusterWorld {
             let mean = self.plan.foreign_ms;
             self.foreign_at_ms = Some(self.now_ms + 1 + self.random.below(2 * mean));
             let topic = self.random.below(self.plan.topics.len() as u64) as usize;
-            match self.random.chance(0.2) {
-                true => {
-                    self.engine.borrow_mut().publish_unroutable(self.plan.partition(topic));
-                }
-                _ => {
-                    self.publish_foreign(topic, false);
-                }
+            if self.random.chance(0.2) {
+                self.engine.borrow_mut().publish_unroutable(self.plan.partition(topic));
+            } else {
+                self.publish_foreign(topic, false);
             }
         }
     }

@@ -34,7 +34,7 @@ impl Member {
         self.peer.random.below(context.plan.topics.len() as u64) as usize
     }
 
-    /// A position that a client was told, of a partition.
+    /// A position of a partition that a client has had.
     fn draw_position(&mut self, context: &ClusterContext<'_>, of: usize) -> Option<Position> {
         let positions = &context.oracle.positions;
         let place = self.peer.random.below(positions.len().max(1) as u64) as usize;
@@ -97,9 +97,10 @@ impl Member {
 
     fn ask_history(&mut self, context: &mut ClusterContext<'_>) {
         let topic = self.draw_topic(context);
-        let position = match self.peer.random.chance(0.7) {
-            true => self.draw_position(context, context.plan.partition(topic)),
-            _ => None,
+        let position = if self.peer.random.chance(0.7) {
+            self.draw_position(context, context.plan.partition(topic))
+        } else {
+            None
         };
         let options = HistoryOptions { position, ..HistoryOptions::default() };
         if let Ok(request) = self.session.history(&context.plan.topics[topic], &options) {

@@ -1,4 +1,4 @@
-//! What a client is told.
+//! Frames that a client gets.
 
 use super::{ClusterContext, Member};
 use client::session::{Answer, Event, GapCause, HistoryPage, Message, ServerError, SubscriptionId};
@@ -59,7 +59,7 @@ impl Member {
             Answer::Refused(error) => {
                 let may_be_behind = is(&error, ErrorCode::OutOfOrder);
                 context.oracle.seen.out_of_order += u64::from(may_be_behind);
-                if !error.temporary && !(may_be_behind && may_be_sent) {
+                if !(error.temporary || may_be_behind && may_be_sent) {
                     let text = format!("publication {id} is refused: {error}");
                     context.oracle.fail(self.peer.id, text);
                 }
