@@ -390,6 +390,11 @@ impl Settings {
         (log.durability != Durability::Memory).then_some(number)
     }
 
+    /// Whether an engine orders the records of any log. Homes ask in each turn.
+    pub fn has_engine_logs(&self) -> bool {
+        self.logs.iter().any(|log| log.durability == Durability::Engine)
+    }
+
     /// The number of partitions of all logs.
     pub fn partitions_count(&self) -> u32 {
         self.logs.last().map_or(0, |log| log.first_partition.0 + log.partitions_count)

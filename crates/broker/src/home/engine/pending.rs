@@ -244,6 +244,9 @@ impl Home {
 
     /// Looks at the age of pending publications.
     pub(in crate::home) fn watch_engine(&mut self, turn: &mut Turn<'_>) {
+        if !self.settings.has_engine_logs() {
+            return;
+        }
         let now_ms = self.watch.look(self.elapsed.ms);
         let stall_ms = u64::from(self.settings.limits.log_stall_timeout_ms);
         for local in 0..self.partitions.len() as u32 {
@@ -294,6 +297,9 @@ impl Home {
 
     /// The time of the next look; milliseconds of the home's clock.
     pub(in crate::home) fn next_look_at_engine(&self) -> Option<u64> {
+        if !self.settings.has_engine_logs() {
+            return None;
+        }
         let stall_ms = u64::from(self.settings.limits.log_stall_timeout_ms);
         let left_ms = |pending: &Pending| {
             let age_ms = pending.age_ms(self.watch.now_ms)?;
