@@ -107,6 +107,7 @@ const (
 	UnsubscribedRequested    = 0    // the client requested it
 	UnsubscribedForbidden    = 2000 // the permission has ended
 	UnsubscribedSlowConsumer = 2500 // the subscription did not keep up; subscribe again from the last position
+	UnsubscribedLogRestarted = 2503 // the log has lost messages or was made again; subscribe again from the last position
 )
 
 var codeNames = map[uint32]string{
@@ -185,4 +186,5 @@ var codeNames = map[uint32]string{
 	0:    "requested",
 	2000: "forbidden",
 	2500: "slow_consumer",
+	2503: "log_restarted",
 }

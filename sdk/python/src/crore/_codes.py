@@ -104,4 +104,5 @@ UNSUBSCRIBES: Final[dict[int, str]] = {
     0: "requested",
     2000: "forbidden",
     2500: "slow_consumer",
+    2503: "log_restarted",
 }

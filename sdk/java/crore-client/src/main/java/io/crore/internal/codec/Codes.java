@@ -213,6 +213,8 @@ public final class Codes {
         return "forbidden";
       case 2500:
         return "slow_consumer";
+      case 2503:
+        return "log_restarted";
       default:
         return null;
     }
