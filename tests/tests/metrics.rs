@@ -315,7 +315,10 @@ fn every_metric_is_moved_by_a_test_that_causes_it() {
             known.insert((*name).to_owned());
         }
     }
-    let unmoved: Vec<&String> = all.iter().filter(|name| !known.contains(*name)).collect();
+    // Only brokers move the metrics of the engine (the step `cluster`).
+    let is_here = |name: &&String| !name.starts_with("crore_engine_");
+    let unmoved: Vec<&String> =
+        all.iter().filter(is_here).filter(|name| !known.contains(*name)).collect();
     assert!(unmoved.is_empty(), "no test moves {unmoved:?}");
     for name in &all {
         assert!(page.contains(&format!("| `{name}` |")), "{name} is not documented");

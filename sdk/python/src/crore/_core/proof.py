@@ -149,9 +149,7 @@ class Cursors:
         elif continued:
             self.places[partition] = Place(through.epoch, at.offset)
 
-    def message(
-        self, partition: int, epoch: int, offset: int, prev: int, lineage: int | None = None
-    ) -> bool | Hole:
+    def message(self, partition: int, epoch: int, offset: int, prev: int, lineage: int | None = None) -> bool | Hole:
         """NAMED_MESSAGE: False if it was settled before, True if it is new, or the hole before a new epoch."""
         at = self.places.get(partition)
         is_same = at is not None and epoch == (at.epoch if lineage is None else advanced(at.epoch, lineage))
