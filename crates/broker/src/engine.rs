@@ -127,9 +127,9 @@ pub struct Restart {
     pub lineages: Vec<LineageStart>,
     /// The offset before the first record that follows.
     pub after: u64,
-    /// The node serves records above this offset at most. Those up to it only prime the recognition
-    /// of repetitions, and so do all up to `head` within twice [`WINDOW_MS`] of the first record,
-    /// unless the partition begins at 0.
+    /// The node serves no record up to this offset: these only prime the recognition of
+    /// repetitions. Unless the partition begins at 0, a record up to `head` does the same if it is
+    /// at most twice [`WINDOW_MS`] younger than the first record.
     pub primed_through: u64,
     /// The newest offset when the partition began: the node is ready when the tail has reached it.
     pub head: u64,

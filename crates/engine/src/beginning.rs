@@ -122,11 +122,11 @@ mod tests {
 
     #[test]
     fn a_partition_begins_as_far_back_as_it_serves_and_primes() {
-        // By age: an hour is served, ten minutes before it prime.
+        // By age: the node serves an hour; the ten minutes before it prime the window.
         check(&log(Some(3_600_000), None), 0, 9_000_000, 4_800_000, 5_400_000);
         // Not less than the time of repetitions is served, three times that is read.
         check(&log(Some(1_000), None), 0, 9_000_000, 8_100_000, 8_700_000);
-        // By size: 64 MB are a million records. The home finds out which of them prime.
+        // By size: 64 MB hold a million records. The home decides which records prime the window.
         check(&log(None, Some(64_000_000)), 0, 9_000_000, 8_000_000, 8_000_000);
         // The whole log, if it is short.
         check(&log(Some(3_600_000), None), 100, 5_000, 100, 100);

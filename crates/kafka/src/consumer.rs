@@ -70,8 +70,8 @@ impl Client {
         Err(Error { code, text: crate::client::code_text(code) })
     }
 
-    /// Goes to these places in partitions that are being read, and has the leader examine the epoch
-    /// of each that has one.
+    /// Continues each partition at the given place. If the place has an epoch, the leader examines
+    /// it.
     ///
     /// # Errors
     /// The first partition that refuses, for instance because its reading has not begun.

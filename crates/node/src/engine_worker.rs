@@ -240,8 +240,8 @@ impl Tailed {
         self.lineages.last().map_or(0, |present| present.lineage)
     }
 
-    /// Whether the homes' records may be those of a partition that begins so: the same topic, all
-    /// of its records, and no lineage that has taken the place of some.
+    /// Whether the homes may keep their records when a partition begins so: the topic is the same,
+    /// and no lineage has replaced any of these records.
     fn allows(&self, restart: &Restart) -> bool {
         let present = self.present();
         let replaces =

@@ -118,7 +118,7 @@ impl Member {
         let choice = self.peer.random.below(10);
         let known = self.keys.iter().position(|keyed| keyed.is_settled);
         let (id, once) = match (choice, known) {
-            // The same publication again, under its key.
+            // The client repeats the publication with the same key.
             (0, Some(place)) => {
                 let keyed = &mut self.keys[place];
                 keyed.is_settled = false;
