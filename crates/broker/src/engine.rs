@@ -23,7 +23,8 @@ use crate::mail::{Code, Publication};
 use stdx::handing::Hand;
 
 /// The time in which repetitions are recognised, by the engine's clock; alike on all nodes. A
-/// partition begins twice as far back ([`Restart::after`]), or at the beginning of its log.
+/// partition begins twice as far back ([`Restart::after`]), or at the beginning of its log. The
+/// engine keeps records for three times as long.
 pub const WINDOW_MS: u64 = 300_000;
 /// Names of producers' publications and idempotency keys that a partition recognises; alike on all
 /// nodes.
@@ -127,9 +128,12 @@ pub struct Restart {
     pub lineages: Vec<LineageStart>,
     /// The offset before the first record that follows.
     pub after: u64,
+    /// All records that are not behind `after`, and those that the engine has removed, are older
+    /// than this time of the engine, in milliseconds since 1970; 0 if there never was one.
+    pub complete_from_ms: u64,
     /// The node serves no record up to this offset: these only prime the recognition of
-    /// repetitions. Unless the partition begins at 0, a record up to `head` does the same if it is
-    /// at most twice [`WINDOW_MS`] younger than the first record.
+    /// repetitions. It serves none behind it either, before it knows as much of the records before
+    /// as all other nodes: two windows behind `complete_from_ms` at the latest.
     pub primed_through: u64,
     /// The newest offset when the partition began: the node is ready when the tail has reached it.
     pub head: u64,

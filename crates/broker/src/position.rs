@@ -258,6 +258,7 @@ mod tests {
             topic_id,
             lineages: lineages.iter().map(start).collect(),
             after: 0,
+            complete_from_ms: 0,
             primed_through: 0,
             head: 0,
         })

@@ -122,10 +122,9 @@ pub fn create(settings: &EngineSettings, timeout: Duration) -> Result<Vec<String
             ("min.insync.replicas", IN_SYNC_MIN.min(replicas.div_ceil(2)).to_string()),
             ("max.message.bytes", message_bytes_min(settings).to_string()),
         ];
-        if let Some(age_ms) = log.age_ms {
-            // Not less than what a starting node reads.
-            let kept_ms = age_ms.max(log.once_ms).saturating_add(log.once_ms);
-            options.push(("retention.ms", kept_ms.to_string()));
+        if log.age_ms.is_some() {
+            // What a starting node reads.
+            options.push(("retention.ms", beginning::kept_ms_wanted(log).to_string()));
         }
         missing.push(NewTopic {
             name: topic.name.clone(),
@@ -205,6 +204,16 @@ pub fn lacks(settings: &EngineSettings, description: &Description) -> Vec<Lack> 
                 "unclean.leader.election.enable is true; an election may lose records".to_owned(),
             );
         }
+        let kept_ms_min = beginning::kept_ms_min(log);
+        if let Some(found) = topic.number("retention.ms").filter(|found| *found < kept_ms_min) {
+            lack(
+                true,
+                format!(
+                    "retention.ms is {found}; a node that starts needs {kept_ms_min} to recognise \
+                     repetitions"
+                ),
+            );
+        }
         if topic.option("message.timestamp.type").is_some_and(|it| it != "LogAppendTime") {
             lack(
                 true,
@@ -216,6 +225,19 @@ pub fn lacks(settings: &EngineSettings, description: &Description) -> Vec<Lack> 
     }
     lacks.sort_by_key(|lack| lack.may_be_allowed);
     lacks
+}
+
+/// The time for which a topic with these options keeps records, in milliseconds. None if it is not
+/// known: a bound on bytes may remove them before.
+pub(crate) fn kept_ms(options: &[(String, String)]) -> Option<u64> {
+    let value = |name: &str| {
+        let found = options.iter().find(|(known, _)| known == name);
+        found.and_then(|(_, value)| value.parse::<i64>().ok())
+    };
+    // Below 0 there is no bound.
+    let time_ms = value("retention.ms")?;
+    value("retention.bytes").filter(|bytes| *bytes < 0)?;
+    Some(u64::try_from(time_ms).unwrap_or(u64::MAX))
 }
 
 /// The longest record with its key and headers.
@@ -368,6 +390,7 @@ mod tests {
                 option("max.message.bytes", "2000000"),
                 option("min.insync.replicas", "2"),
                 option("unclean.leader.election.enable", "false"),
+                option("retention.ms", "-1"),
                 option("message.timestamp.type", "LogAppendTime"),
             ],
         };
@@ -389,6 +412,7 @@ mod tests {
                 option("max.message.bytes", "1000"),
                 option("min.insync.replicas", "1"),
                 option("unclean.leader.election.enable", "true"),
+                option("retention.ms", "600000"),
                 option("message.timestamp.type", "CreateTime"),
             ],
             ..good.clone()
@@ -400,11 +424,26 @@ mod tests {
                 (true, "1 copies"),
                 (true, "min.insync.replicas is 1"),
                 (true, "unclean"),
+                (true, "retention.ms is 600000; a node that starts needs 900000"),
                 (true, "LogAppendTime"),
             ],
         );
         check(Topic { partitions_count: 3, ..good.clone() }, &[(false, "has 3 partitions")]);
         let missing = Topic { fault: Some("?".to_owned()), is_missing: true, ..good };
         check(missing, &[(false, "does not exist")]);
+    }
+
+    #[test]
+    fn a_topic_keeps_records_by_age_alone_or_for_an_unknown_time() {
+        let check = |time: &str, bytes: &str, expected: Option<u64>| {
+            let options = [("retention.ms", time), ("retention.bytes", bytes)];
+            let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            assert_eq!(kept_ms(&options), expected, "{time}, {bytes}");
+        };
+        check("600000", "-1", Some(600_000));
+        check("-1", "-1", Some(u64::MAX));
+        check("600000", "1048576", None);
+        check("?", "-1", None);
+        assert_eq!(kept_ms(&[]), None);
     }
 }

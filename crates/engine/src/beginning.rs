@@ -2,7 +2,9 @@
 //!
 //! A node serves a log's newest records by age and size. Before them it reads records that only
 //! prime the recognition of repetitions: those of twice `once_ms`. So nodes that start at different
-//! times agree. Where the age of the first record is not known, the home finds their end.
+//! times agree. Where the age of the first record is not known, the home finds their end: it gets a
+//! time that all records before are older than. The engine must keep records for three times
+//! `once_ms` at least; if the topic's options say that it keeps them longer, more is served.
 
 use crate::settings::EngineLog;
 use broker::engine::{LineageStart, Restart};
@@ -39,19 +41,41 @@ impl Question {
             Question::First | Question::End => None,
             Question::Served => Some(served),
             Question::Priming => Some(served.saturating_add(once.saturating_mul(2))),
-            Question::Thrice => Some(once.saturating_mul(3)),
+            Question::Thrice => Some(kept_ms_min(log)),
         }
     }
+}
+
+/// The least time for which the engine keeps records, in milliseconds.
+pub(crate) fn kept_ms_min(log: &EngineLog) -> u64 {
+    log.once_ms.saturating_mul(3)
+}
+
+/// The time for which the engine must keep records so that a node that begins serves all that it
+/// should, in milliseconds.
+pub(crate) fn kept_ms_wanted(log: &EngineLog) -> u64 {
+    Question::Priming.age_ms(log).unwrap_or(u64::MAX)
 }
 
 /// An offset, and the lineage of its record. None: no record is as late.
 pub(crate) type Found = Option<(u64, Option<u32>)>;
 
+/// The knowledge of a topic and of the time when a partition begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    /// The upper half of epochs.
+    pub topic_id: u32,
+    /// The time of the questions, in milliseconds since 1970.
+    pub asked_ms: u64,
+    /// The time for which the engine keeps records, in milliseconds, if the topic's options say so.
+    pub kept_ms: Option<u64>,
+}
+
 /// The begin of a partition, from the answers in the order of [`Question::ALL`].
 pub(crate) fn begin(
     log: &EngineLog,
     partition: PartitionId,
-    topic_id: u32,
+    known: Known,
     answers: [Found; 5],
 ) -> Restart {
     let offset = |question: Question| answers[question as usize].map(|(offset, _)| offset);
@@ -63,16 +87,32 @@ pub(crate) fn begin(
     let start = priming.max(by_size).min(at(Question::Thrice)).clamp(first, end);
     let served = if start == priming { at(Question::Served).max(start) } else { start };
     // The lineage of the record at the start, or of one before it.
-    let known = answers.iter().flatten().filter(|(offset, _)| *offset <= start);
-    let lineage = known.filter_map(|(_, lineage)| *lineage).max().unwrap_or(0);
+    let before = answers.iter().flatten().filter(|(offset, _)| *offset <= start);
+    let lineage = before.filter_map(|(_, lineage)| *lineage).max().unwrap_or(0);
     Restart {
         partition,
-        topic_id,
+        topic_id: known.topic_id,
         lineages: vec![LineageStart { lineage, start: start + 1 }],
         after: start,
+        complete_from_ms: complete_from_ms(log, known, start, first, priming),
         primed_through: served,
         head: end,
     }
+}
+
+/// The time that all records are older than which the engine has removed or the node does not read.
+fn complete_from_ms(log: &EngineLog, known: Known, start: u64, first: u64, priming: u64) -> u64 {
+    if start == 0 {
+        return 0;
+    }
+    let is_all = start == first && start == priming;
+    let age_ms = match known.kept_ms {
+        // The node reads all that the engine has kept, by age.
+        Some(kept_ms) if is_all => kept_ms.min(kept_ms_wanted(log)),
+        _ if start == priming && start > first => kept_ms_wanted(log),
+        _ => 0,
+    };
+    known.asked_ms.saturating_sub(age_ms.max(kept_ms_min(log))).max(1)
 }
 
 /// The identity of a topic in 31 bits, never 0. Without one from the engine, of its name.
@@ -104,6 +144,15 @@ mod tests {
 
     /// The begin in a log of a record per millisecond from `first` to `end`, now.
     fn check(log: &EngineLog, first: u64, end: u64, after: u64, primed_through: u64) {
+        assert_eq!(begun(log, first, end, None).complete_from_ms > 0, after > 0);
+        let restart = begun(log, first, end, None);
+        assert_eq!(
+            (restart.after, restart.primed_through, restart.head),
+            (after, primed_through, end)
+        );
+    }
+
+    fn begun(log: &EngineLog, first: u64, end: u64, kept_ms: Option<u64>) -> Restart {
         let answer = |question: Question| match question {
             Question::First => Some((first, Some(1))),
             Question::End => Some((end, Some(2))),
@@ -113,11 +162,28 @@ mod tests {
                 (offset < end).then_some((offset, Some(2)))
             }
         };
-        let restart = begin(log, PartitionId(3), 9, Question::ALL.map(answer));
-        assert_eq!(
-            (restart.after, restart.primed_through, restart.head),
-            (after, primed_through, end)
-        );
+        let known = Known { topic_id: 9, asked_ms: end, kept_ms };
+        begin(log, PartitionId(3), known, Question::ALL.map(answer))
+    }
+
+    /// Records that a node does not read are older than a time that it knows.
+    #[test]
+    fn a_node_knows_how_far_back_it_reads() {
+        let check = |log: EngineLog, first, kept_ms, expected| {
+            let restart = begun(&log, first, 9_000_000, kept_ms);
+            assert_eq!(restart.complete_from_ms, expected, "{log:?}, from {first}, {kept_ms:?}");
+        };
+        // It leaves older records out: by age, or at least those of fifteen minutes follow.
+        check(log(Some(3_600_000), None), 7, None, 4_800_000);
+        check(log(None, Some(64_000_000)), 7, Some(u64::MAX), 8_100_000);
+        // The log begins there. Its topic keeps records for so long, or fifteen minutes.
+        check(log(Some(3_600_000), None), 8_900_000, None, 8_100_000);
+        check(log(Some(3_600_000), None), 8_900_000, Some(2_000_000), 7_000_000);
+        check(log(Some(3_600_000), None), 8_900_000, Some(u64::MAX), 4_800_000);
+        check(log(Some(3_600_000), None), 8_900_000, Some(60_000), 8_100_000);
+        // There were none before.
+        check(log(Some(3_600_000), None), 0, None, 4_800_000);
+        check(log(None, None), 0, None, 0);
     }
 
     #[test]
@@ -144,7 +210,8 @@ mod tests {
             Some((8, Some(3))),
             Some((8, Some(3))),
         ];
-        let restart = begin(&log(Some(1_000), None), PartitionId(0), 9, answers);
+        let known = Known { topic_id: 9, asked_ms: 3_600_000, kept_ms: None };
+        let restart = begin(&log(Some(1_000), None), PartitionId(0), known, answers);
         assert_eq!((restart.after, restart.primed_through, restart.head), (8, 9, 10));
         assert_eq!(restart.lineages, [LineageStart { lineage: 3, start: 9 }]);
     }

@@ -68,7 +68,11 @@ struct Log {
     id: Option<u128>,
     /// Complete copies without which brokers refuse records.
     in_sync_min: usize,
+    /// The time for which the engine keeps records, in milliseconds, if it is known.
+    kept_ms: Option<u64>,
     has_options: bool,
+    /// The engine has given the options, or an error instead.
+    was_asked: bool,
     /// The topic's fault that was last reported.
     fault: Option<String>,
 }
@@ -268,7 +272,9 @@ impl Log {
             first,
             id: None,
             in_sync_min: 1,
+            kept_ms: None,
             has_options: false,
+            was_asked: false,
             fault: None,
         })
     }

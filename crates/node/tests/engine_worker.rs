@@ -113,6 +113,7 @@ fn restart(lineages: &[(u32, u64)], after: u64, head: u64) -> EngineLetter {
         topic_id: TOPIC,
         lineages: lineages.map(|&(lineage, start)| LineageStart { lineage, start }).collect(),
         after,
+        complete_from_ms: 0,
         primed_through: after,
         head,
     })

@@ -25,6 +25,7 @@ impl World {
             served: u64::MAX,
             window_s: WINDOW_S,
             primed_ms: 4_000,
+            kept_ms: 0,
             delay_ms_max: 0,
             batch_max: 100,
         };

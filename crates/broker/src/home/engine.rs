@@ -15,8 +15,8 @@
 //!   and it is counted.
 //! - the proof of `prev` (see [`super`]) holds on each node by itself: a partition begins with
 //!   F at the offset below which the node serves nothing.
-//! - the node serves nothing of the past before it has read two windows of records, so that its
-//!   verdicts are those of all others. A record above the head of the beginning is always served.
+//! - the node serves and acknowledges nothing before it has read so much that its verdicts are those
+//!   of all others. What comes before is a gap, and the outcome of a publication is not known.
 //! - letters are dealt with in their order, a bounded part of them in each turn; the rest waits,
 //!   and the engine's credit bounds it.
 
@@ -83,7 +83,7 @@ impl EnginePartition {
     pub fn new(seed: Seed, run: u64) -> EnginePartition {
         EnginePartition {
             seed,
-            once: Once::new(BOUNDS, seed, false),
+            once: Once::new(BOUNDS, seed, 0),
             pending: Pending::new(run),
             stamps: Stamps::default(),
             is_available: true,
@@ -171,8 +171,8 @@ impl Home {
         let TailRecord { offset, lineage, time_ms, name, ref publication } = record;
         let run = name.map(|RunName { run, counter }| (run, counter));
         let verdict = engine.once.judge(offset, time_ms, run, publication, seen_ms);
-        let is_whole = offset > began.head || engine.once.is_primed(time_ms);
-        let is_served = offset > began.primed_through && is_whole;
+        let is_primed = engine.once.is_primed();
+        let is_served = offset > began.primed_through;
         let own = name.filter(|name| name.run == engine.pending.run());
         // Behind its counter none below can be taken any more: the verdict would be a copy.
         let missed = own.map(|own| engine.pending.take_below(own.counter)).unwrap_or_default();
@@ -188,7 +188,10 @@ impl Home {
             self.refuse_publication(publisher, Code::LogUnavailable.into(), turn);
         }
         let publisher = publisher.map(|(publisher, _)| publisher);
-        if verdict == Verdict::New {
+        if !is_primed {
+            self.pass_record(local, offset, &record.publication.topic);
+            self.answer_unprimed(local, verdict, publisher, turn);
+        } else if verdict == Verdict::New {
             self.deliver_record(local, record, publisher, is_served, turn);
         } else {
             self.statistics.tail_dropped += u64::from(is_served);
@@ -220,6 +223,20 @@ impl Home {
             }
             Err(_) => self.lose_record(local, offset, turn),
         }
+    }
+
+    /// Answers the publisher of a record on which other nodes may have another verdict. Only a
+    /// record that was delivered is known as that.
+    fn answer_unprimed(
+        &mut self,
+        local: u32,
+        verdict: Verdict,
+        publisher: Option<Publisher>,
+        turn: &mut Turn<'_>,
+    ) {
+        let is_known = matches!(verdict, Verdict::Duplicate(_));
+        let verdict = if is_known { verdict } else { Verdict::Unknown };
+        self.answer_dropped(local, verdict, publisher, turn);
     }
 
     /// A record that only primes the recognition of repetitions: the node serves nothing up to it.
@@ -363,10 +380,10 @@ impl Home {
         let Some(engine) = partition.engine.as_deref_mut() else {
             return;
         };
-        let Restart { topic_id, after, primed_through, head, .. } = *restart;
+        let Restart { topic_id, after, primed_through, head, complete_from_ms, .. } = *restart;
         let primed_through = primed_through.max(after);
         let lineage = restart.lineages.last().map_or(0, |last| last.lineage);
-        engine.once = Once::new(BOUNDS, engine.seed, after == 0);
+        engine.once = Once::new(BOUNDS, engine.seed, complete_from_ms);
         engine.began = Some(Began { topic_id, lineage, primed_through, head });
         engine.through = after;
         engine.evicted_through = primed_through;

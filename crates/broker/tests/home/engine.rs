@@ -169,11 +169,11 @@ fn a_late_start() {
     " }
 }
 
-/// The node serves no past record before it has read two windows; present streams get the gap.
+/// The node serves no record before it has read two windows; present streams get the gap.
 #[test]
 fn a_start_at_an_unknown_age() {
     script! { in_engine(), "
-        restart-at 10 primed 10 head 12 lineages 7@11
+        restart-at 10 complete 0 head 12 lineages 7@11
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 10
         sub e0 s2 b live => e0 granted s2 i1 g2 live through 10
         tail 11 a one
@@ -189,13 +189,43 @@ fn a_start_at_an_unknown_age() {
     " }
 }
 
-/// A record that comes after the beginning is served at once, whatever has been read before it.
+/// Records that the node has not read are older than a window: the first that comes is served.
 #[test]
 fn a_start_at_the_head() {
     script! { in_engine(), "
-        restart-at 10 primed 10 head 10 lineages 7@11
+        restart-at 10 complete 300000 head 10 lineages 7@11
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 10
         tail 11 a one => e0 message i0 11<10 one
+    " }
+}
+
+/// A record that the node cannot judge as others do is neither served nor acknowledged, also if it
+/// comes after the beginning. A repetition is not known as such, unless the node has delivered it.
+#[test]
+fn an_unprimed_node_serves_nothing() {
+    script! { in_engine(), "
+        restart-at 10 complete 299000 head 10 lineages 7@11
+        pub a one ack by=p:5@999999 => publish 1 a one by p:5@999999
+        tail 11 own 1 => e0 published OutcomeUnknown
+        engine-time 2000
+        pub a two ack => publish 2 a two
+        pub a one ack by=p:5@999999 => publish 3 a one by p:5@999999
+        pub a zero ack by=p:4@999999 => publish 4 a zero by p:4@999999
+        tail 12 own 2 | own 3 | own 4
+            e0 published OutcomeUnknown
+            e0 published OutcomeUnknown
+            e0 published OutcomeUnknown
+        pub a three ack key=k => publish 5 a three
+        tail 15 own 5 => e0 published OutcomeUnknown
+        pub a three ack key=k => publish 6 a three
+        tail 16 own 6 => e0 published 7:15 duplicate
+        history a => e0 history head 16 []
+        engine-time 298000
+        pub a four ack => publish 7 a four
+        tail 17 own 7 => e0 published 7:17
+        history a => e0 history head 17 [17<16 four]
+        pub a zero ack by=p:4@999999 => publish 8 a zero by p:4@999999
+        tail 18 own 8 => e0 published OutcomeUnknown
     " }
 }
 

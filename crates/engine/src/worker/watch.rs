@@ -4,7 +4,7 @@
 //! No answer is a failure that is repeated; an answer to a question that was forgotten is dropped.
 
 use super::Worker;
-use crate::beginning::{Found, Question, begin, topic_id};
+use crate::beginning::{Found, Known, Question, begin, topic_id};
 use crate::partition::{Finding, Life};
 use crate::settings::Severity;
 use broker::engine::{EngineLetter, Restart};
@@ -42,6 +42,8 @@ struct Asked {
 /// The questions about partitions that begin.
 struct Beginnings {
     since_ms: u64,
+    /// The time of the questions, in milliseconds since 1970.
+    asked_ms: u64,
     first_note: u64,
     partitions: Vec<usize>,
     answers: [Option<HashMap<usize, Found>>; Question::ALL.len()],
@@ -130,10 +132,12 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         answer: Result<Vec<(String, String)>, Error>,
     ) {
         let Some(log) = self.logs.get_mut(note as usize) else { return };
+        log.was_asked = true;
         match answer {
             Ok(options) => {
                 let least = options.iter().find(|(name, _)| name == "min.insync.replicas");
                 log.in_sync_min = least.and_then(|(_, value)| value.parse().ok()).unwrap_or(1);
+                log.kept_ms = crate::admin::kept_ms(&options);
                 log.has_options = true;
             }
             // Without the right to know, a leader is enough.
@@ -224,7 +228,8 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
     /// they are replaced.
     fn topic_recreated(&mut self, index: usize, id: u128) {
         self.logs[index].id = Some(id);
-        self.logs[index].has_options = false;
+        (self.logs[index].has_options, self.logs[index].was_asked) = (false, false);
+        self.logs[index].kept_ms = None;
         let (first, count) = (self.logs[index].first, self.logs[index].mapping.partitions_count);
         for place in first..first + count as usize {
             self.lost(place, "its topic was deleted and created again");
@@ -252,6 +257,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
                 it.partition == partition.place.cast_signed() && it.leader.is_some()
             };
             matches!(partition.life, Life::New)
+                && self.logs[log].was_asked
                 && watch.described_note[log] > watch.begins_after[log]
                 && watch.described[log].iter().any(leads)
         };
@@ -280,7 +286,8 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         }
         let answers = Default::default();
         let since_ms = self.now_ms;
-        self.watch.beginnings = Some(Beginnings { since_ms, first_note, partitions, answers });
+        self.watch.beginnings =
+            Some(Beginnings { since_ms, asked_ms: now_ms, first_note, partitions, answers });
     }
 
     pub(super) fn offsets_listed(&mut self, note: u64, answer: Result<Vec<ListedOffset>, Error>) {
@@ -293,7 +300,9 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             return;
         }
         let Some(asked) = &self.watch.beginnings else { return };
-        let Some(place) = note.checked_sub(asked.first_note).filter(|place| *place < 6) else {
+        let Some(place) =
+            note.checked_sub(asked.first_note).filter(|place| *place < Question::ALL.len() as u64)
+        else {
             return;
         };
         // Partitions without an answer are asked again.
@@ -332,8 +341,12 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
                 continue;
             };
             let log = &self.settings.logs[partition.log];
-            let topic_id = topic_id(id, &log.topic);
-            let restart = begin(log, partition.id, topic_id, answers.map(Option::flatten));
+            let known = Known {
+                topic_id: topic_id(id, &log.topic),
+                asked_ms: asked.asked_ms,
+                kept_ms: self.logs[partition.log].kept_ms,
+            };
+            let restart = begin(log, partition.id, known, answers.map(Option::flatten));
             self.restart(index, restart, answers[Question::First as usize].flatten());
         }
     }

@@ -58,7 +58,8 @@ pub enum EngineFault {
     ElectUnclean(usize, usize),
     /// The topic is replaced by another one of the same name.
     Recreate,
-    /// Records expire; this number of the newest offsets stays.
+    /// Records expire; this number of the newest offsets stays, and those that the engine promises
+    /// to keep.
     Expire(usize, u64),
     /// A node does not reach the engine until this time.
     Away(usize, u64),
@@ -249,8 +250,11 @@ impl Engine {
             }
             EngineFault::Recreate => return self.recreate(),
             EngineFault::Expire(index, kept) => {
+                let kept_ms = self.settings.tails.iter().map(|tail| tail.kept_ms).max();
+                let before_ms = self.unix_ms.saturating_sub(kept_ms.unwrap_or(0));
                 let partition = &mut self.partitions[index];
                 let through = partition.visible().saturating_sub(kept);
+                let through = through.min(partition.older_than(before_ms));
                 partition.expired = partition.expired.max(through);
                 return;
             }
@@ -420,7 +424,8 @@ impl Engine {
                     return;
                 }
                 self.restarts += u64::from(reader.has_begun());
-                letters.push((reader.begin(id, partition, &settings), Vec::new()));
+                let letter = reader.begin(id, partition, &settings, self.unix_ms);
+                letters.push((letter, Vec::new()));
             } else if side.homes[home].credit > 0 {
                 let bytes = side.homes[home].credit.clamp(0, i64::from(u32::MAX)) as u32;
                 let life = partition.life();

@@ -145,6 +145,11 @@ impl Life {
         self.entries[id.0 as usize].is_aborted = true;
     }
 
+    /// Another verdict on an entry, because one before it is a hole now.
+    pub fn set_verdict(&mut self, id: EntryId, verdict: Verdict) {
+        self.entries[id.0 as usize].verdict = verdict;
+    }
+
     /// The entry at a position: that of the lineage's log. None if that never had the offset.
     pub fn resolve(&self, lineage: u32, offset: u64) -> Option<EntryId> {
         let place = usize::try_from(offset.checked_sub(1)?).ok()?;

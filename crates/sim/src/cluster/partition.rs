@@ -105,6 +105,13 @@ impl Partition {
         self.committed.min(open.unwrap_or(u64::MAX))
     }
 
+    /// Everything up to this offset is older than a time.
+    pub fn older_than(&self, time_ms: u64) -> u64 {
+        let life = self.life();
+        let is_older = |id: &&EntryId| life.entry(**id).time_ms < time_ms;
+        life.path().iter().take_while(is_older).count() as u64
+    }
+
     fn in_sync(&self) -> impl Iterator<Item = usize> {
         (0..REPLICAS).filter(|replica| self.replicas[*replica].is_in_sync)
     }
@@ -132,6 +139,13 @@ impl Partition {
         {
             if !commits {
                 self.life_mut().abort(open);
+                // What lies behind it was not visible yet.
+                let path = self.life().path().clone();
+                self.window.clear();
+                for id in path {
+                    let verdict = self.window.judge(self.lives[self.lives.len() - 1].entry(id));
+                    self.life_mut().set_verdict(id, verdict);
+                }
             }
             self.append(Content::Hole, now_ms);
         }

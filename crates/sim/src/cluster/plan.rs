@@ -95,7 +95,9 @@ impl ClusterPlan {
         let settings = draw_settings(&mut random);
         let active_ms = random.between(2_000, 8_000);
         let topics = (0..random.between(2, 8)).map(topic_name).collect();
-        let engine_rate = [1, 60, 250][random.below(3) as usize];
+        let drawn = [1, 60, 250][random.below(3) as usize];
+        // Records expire after three windows, so the engine's clock must run that far.
+        let engine_rate = if losses.expired { 250 } else { drawn };
         let engine = draw_engine(&mut random, &settings, engine_rate, losses);
         let mut starts = [0; NODES];
         if random.chance(0.5) {
@@ -332,6 +334,7 @@ fn draw_engine(
         served: if losses.expired && random.chance(0.6) { random.below(100) } else { u64::MAX },
         window_s,
         primed_ms: 2 * WINDOW_MS + 2_000 + skews_ms.iter().max().unwrap_or(&0),
+        kept_ms: 3 * WINDOW_MS,
         delay_ms_max: [1, 20, 300][random.below(3) as usize],
         batch_max: [1, 7, 500][random.below(3) as usize],
     };

@@ -16,10 +16,43 @@ pub struct TailSettings {
     pub window_s: u64,
     /// The node reads so far back before what it serves, in milliseconds.
     pub primed_ms: u64,
+    /// The engine keeps records for so long, in milliseconds.
+    pub kept_ms: u64,
     /// The maximum delay between two letters.
     pub delay_ms_max: u64,
     /// The maximum number of offsets in a letter.
     pub batch_max: u64,
+}
+
+/// How far a node is from the verdicts of all others: the reference, in seconds of the engine's
+/// clock. A time is the least since.
+#[derive(Clone, Copy, Debug, Default)]
+enum Priming {
+    /// A record of which the node knows nothing may be in the window: the time of the newest such,
+    /// and of the last record that was read, if one was.
+    Unknown(u64, Option<u64>),
+    /// A record that was judged then is in the window: the time of the newest such.
+    Unsure(u64),
+    /// The verdicts are those of all nodes.
+    #[default]
+    Primed,
+}
+
+impl Priming {
+    /// The state after a record of this second.
+    fn after(self, second: u64, window_s: u64) -> Priming {
+        match self {
+            Priming::Unknown(newest, _) if newest.min(second) + window_s > second => {
+                Priming::Unknown(newest.min(second), Some(second))
+            }
+            Priming::Unknown(_, None) | Priming::Primed => Priming::Primed,
+            Priming::Unknown(_, Some(last)) => Priming::Unsure(last).after(second, window_s),
+            Priming::Unsure(newest) if newest.min(second) + window_s > second => {
+                Priming::Unsure(newest.min(second))
+            }
+            Priming::Unsure(_) => Priming::Primed,
+        }
+    }
 }
 
 /// A tail; see the module.
@@ -32,11 +65,7 @@ pub struct Reader {
     pub through: u64,
     /// The node serves records above this offset.
     pub served_above: u64,
-    /// Records up to the head of the beginning that the engine's clock stamps earlier, in seconds,
-    /// only prime the node.
-    primed_from_s: Option<u64>,
-    /// The head of the beginning.
-    head: u64,
+    priming: Priming,
     /// The time of the next letter.
     pub due_ms: u64,
 }
@@ -73,6 +102,7 @@ impl Reader {
         id: PartitionId,
         partition: &Partition,
         settings: &TailSettings,
+        unix_ms: u64,
     ) -> EngineLetter {
         let life = partition.life();
         let head = partition.visible();
@@ -83,16 +113,22 @@ impl Reader {
             id.map(|id| life.entry(*id).time_ms)
         };
         let margin_ms = settings.primed_ms;
-        let begin_ms = time_at(served + 1).map(|time| time.saturating_sub(margin_ms));
-        let is_before = |offset: &u64| time_at(*offset) < begin_ms;
-        let after = match begin_ms {
-            Some(_) => (1..=served).take_while(is_before).count() as u64,
-            None => served,
+        let first_ms = time_at(served + 1).map_or(unix_ms, |time| time.min(unix_ms));
+        let begin_ms = first_ms.saturating_sub(margin_ms);
+        let is_before = |offset: &u64| time_at(*offset).is_some_and(|time| time < begin_ms);
+        let after = (1..=served).take_while(is_before).count() as u64;
+        let complete_from_ms = match after.max(expired) {
+            0 => 0,
+            // The engine may have removed records that the node would read.
+            after if after == expired => begin_ms.max(unix_ms - settings.kept_ms),
+            _ => begin_ms,
         };
         let after = after.max(expired);
         let primed_through = served.max(after);
-        self.primed_from_s = (after == 0).then_some(0);
-        self.head = head;
+        self.priming = match complete_from_ms {
+            0 => Priming::Primed,
+            complete_from_ms => Priming::Unknown(complete_from_ms / 1_000, None),
+        };
         self.topic_id = Some(life.topic_id);
         self.through = after;
         self.last = after.checked_sub(1).and_then(|place| life.path().get(place as usize).copied());
@@ -102,6 +138,7 @@ impl Reader {
             topic_id: life.topic_id,
             lineages: life.chain(expired + 1),
             after,
+            complete_from_ms,
             primed_through,
             head,
         })
@@ -128,11 +165,6 @@ impl Reader {
                 break;
             };
             if let Some((name, publication)) = entry.record() {
-                let second = entry.time_ms / 1_000;
-                let from_s = second + 2 * settings.window_s;
-                if second < *self.primed_from_s.get_or_insert(from_s) && offset <= self.head {
-                    self.served_above = self.served_above.max(offset);
-                }
                 let publication = publication.clone();
                 let (lineage, time_ms) = (entry.lineage, entry.time_ms);
                 let record = TailRecord { offset, lineage, time_ms, name, publication };
@@ -140,6 +172,10 @@ impl Reader {
                     break;
                 }
                 tail.records.push(record);
+                self.priming = self.priming.after(time_ms / 1_000, settings.window_s);
+                if !matches!(self.priming, Priming::Primed) {
+                    self.served_above = self.served_above.max(offset);
+                }
             }
             tail.through = offset;
             self.last = Some(entry_id);

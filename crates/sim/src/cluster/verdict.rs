@@ -78,14 +78,14 @@ impl Window {
             key: (!key.is_empty()).then(|| (publication.topic.to_vec(), key.to_vec())),
             verdict: Verdict::New,
         };
-        if next.run.is_none() && next.producer.is_none() && next.key.is_none() {
-            return Verdict::New;
-        }
         for seen in &mut self.seen {
             seen.second = seen.second.min(next.second);
         }
         while self.seen.front().is_some_and(|seen| seen.second + self.window_s <= next.second) {
             self.seen.pop_front();
+        }
+        if next.run.is_none() && next.producer.is_none() && next.key.is_none() {
+            return Verdict::New;
         }
         next.verdict = self.verdict(&next);
         let verdict = next.verdict;

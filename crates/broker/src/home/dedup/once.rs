@@ -7,8 +7,8 @@
 //! The window of a record has the records before it whose engine time is less than
 //! [`Bounds::window_s`] older, and of their names the last [`Bounds::names_max`] (runs are counted
 //! apart). The engine's clock may go back, when another broker leads: the time of a record is then
-//! the least since. A record counts whether it was dropped or not, so that no verdict hangs on a
-//! chain of others without end:
+//! the least since, of records with and without names. A record counts whether it was dropped or
+//! not, so that no verdict hangs on a chain of others without end:
 //!
 //! - *run*: a counter at or below the run's greatest in the window is a copy that a client of the
 //!   engine has sent again. It is dropped, and its other names do not count.
@@ -18,10 +18,12 @@
 //!   order.
 //! - *key*: one that stands in the window is a duplicate.
 //!
-//! Whether a record is delivered hangs on two windows: a node that has read two windows back agrees
-//! with all others. Which record a duplicate repeats may lie further back, if it was repeated for
-//! so long: then a node that has not read it says [`Verdict::Unknown`], and never that a
-//! publication is in the log of which it does not know that.
+//! A node that begins in the middle of a log does not know the records before. It knows a time that
+//! all of those are older than. A record is *whole* if none of them is in its window, and *primed*
+//! if its window has only whole records: whether it is delivered is then the verdict of all nodes.
+//! Which record a duplicate repeats may lie further back, if it was repeated for so long: then a
+//! node that has not read it says [`Verdict::Unknown`], and never that a publication is in the log,
+//! or is not, of which it does not know that.
 
 #[cfg(test)]
 mod model;
@@ -75,8 +77,10 @@ pub(in crate::home) struct Once {
     keys: BTreeMap<Identity, Known>,
     /// Sequences of all producers.
     sequences: usize,
-    /// Verdicts from this second on rest on a whole window.
-    whole_from_s: Option<u64>,
+    /// The number of the first whole record.
+    whole_from: Option<u64>,
+    /// The newest record is primed, and so are all that follow.
+    is_primed: bool,
     scratch: Vec<u8>,
 }
 
@@ -134,7 +138,7 @@ struct Connection {
     seen_ms: u64,
 }
 
-/// Numbers of records with names, and the seconds in which the engine took them.
+/// Numbers of records, and the seconds in which the engine took them.
 #[derive(Debug, Default, Hand)]
 struct Clock {
     /// The number of the next record.
@@ -226,20 +230,27 @@ struct Sequenced {
 }
 
 impl Once {
-    /// A window without records. `seed` is the home's secret; with `is_whole` nothing is in the log
-    /// before the first record that follows.
-    pub fn new(bounds: Bounds, seed: Seed, is_whole: bool) -> Once {
+    /// A window without records. `seed` is the home's secret. Records before the first that follows
+    /// are older than `complete_from_ms`, by the engine's time; 0 if there are none.
+    pub fn new(bounds: Bounds, seed: Seed, complete_from_ms: u64) -> Once {
         let derived = |place: u8| Seed(keyed(seed, &[place]), keyed(seed, &[place, place]));
+        let mut clock = Clock::default();
+        let is_whole = complete_from_ms == 0;
+        if !is_whole {
+            // Stands for all records that were not read. Whole windows begin when it is in none.
+            clock.number(complete_from_ms / 1_000, bounds.window_s);
+        }
         Once {
             bounds,
             seeds: [derived(3), derived(4)],
-            clock: Clock::default(),
+            clock,
             runs: Runs::default(),
             window: VecDeque::new(),
             producers: BTreeMap::new(),
             keys: BTreeMap::new(),
             sequences: 0,
-            whole_from_s: is_whole.then_some(0),
+            whole_from: is_whole.then_some(0),
+            is_primed: is_whole,
             scratch: Vec::new(),
         }
     }
@@ -254,14 +265,15 @@ impl Once {
         publication: &Publication,
         seen_ms: u64,
     ) -> Verdict {
-        let second = time_ms / 1_000;
-        let whole_from_s = *self.whole_from_s.get_or_insert(second + self.bounds.window_s);
+        let number = self.clock.number(time_ms / 1_000, self.bounds.window_s);
+        let horizon = self.clock.horizon();
+        if !self.is_primed && horizon > 0 {
+            self.is_primed = *self.whole_from.get_or_insert(number) <= horizon;
+        }
         let names = self.names_of(run, publication);
         if names.run.is_none() && names.sequenced.is_none() && names.key.is_none() {
             return Verdict::New;
         }
-        let number = self.clock.number(second, self.bounds.window_s);
-        let horizon = self.clock.horizon();
         while self.window.front().is_some_and(|oldest| oldest.number < horizon) {
             self.forget_oldest();
         }
@@ -275,7 +287,9 @@ impl Once {
             (false, false) => self.find(&names),
         };
         let origin = match verdict {
-            Verdict::New if second >= whole_from_s => Origin::Delivered(offset),
+            // In a whole window nothing is missing; names may count that should not.
+            Verdict::New if self.whole_from.is_some() => Origin::Delivered(offset),
+            Verdict::OutOfOrder if !self.is_primed => Origin::Unknown,
             Verdict::New | Verdict::Unknown => Origin::Unknown,
             Verdict::Duplicate(offset) => Origin::Delivered(offset),
             Verdict::Copy | Verdict::OutOfOrder | Verdict::Fenced => Origin::Refused,
@@ -288,14 +302,9 @@ impl Once {
         verdict
     }
 
-    /// Whether two windows of records have been read: others agree with the verdicts from here on.
-    pub fn is_primed(&self, time_ms: u64) -> bool {
-        let window_s = self.bounds.window_s;
-        match self.whole_from_s {
-            None => false,
-            Some(0) => true,
-            Some(whole_from_s) => time_ms / 1_000 >= whole_from_s + window_s,
-        }
+    /// Whether the newest record is primed: then all nodes deliver it, or none does.
+    pub fn is_primed(&self) -> bool {
+        self.is_primed
     }
 
     /// The greatest connection stamp of a producer in the window, and when this node has first seen
@@ -344,8 +353,9 @@ impl Once {
         };
         match producer.sequences.get(&sequenced.sequence) {
             // A sequence stands for one message to one topic.
-            Some(known) if known.topic != sequenced.topic => Verdict::OutOfOrder,
-            Some(known) => known.repeated(),
+            Some(known) if known.topic == sequenced.topic => known.repeated(),
+            Some(Known { origin: Origin::Unknown, .. }) => Verdict::Unknown,
+            Some(_) => Verdict::OutOfOrder,
             None => {
                 let greatest = producer.sequences.last_key_value();
                 if greatest.is_some_and(|(greatest, _)| *greatest > sequenced.sequence) {

@@ -29,7 +29,13 @@ impl World {
     pub fn run_engine(&mut self, words: &[&str]) -> Option<Option<String>> {
         match *words {
             ["restart-at", after, "primed", primed, "head", head, "lineages", ref each @ ..] => {
-                self.begin_anew([after, primed, head].map(|word| word.parse().unwrap()), each);
+                // Records that are not read are two windows old.
+                let offsets = [after, primed, head].map(|word| word.parse().unwrap());
+                self.begin_anew(offsets, 2 * WINDOW_MS, each);
+            }
+            ["restart-at", after, "complete", age, "head", head, "lineages", ref each @ ..] => {
+                let offsets = [after, after, head].map(|word| word.parse().unwrap());
+                self.begin_anew(offsets, age.parse().unwrap(), each);
             }
             ["lineage", lineage] => self.engine.lineage = lineage.parse().unwrap(),
             ["engine-time", step] => self.engine.time_ms += step.parse::<u64>().unwrap(),
@@ -63,7 +69,9 @@ impl World {
         Some(None)
     }
 
-    fn begin_anew(&mut self, [after, primed_through, head]: [u64; 3], lineages: &[&str]) {
+    /// Records up to `after` are older than `age_ms`.
+    fn begin_anew(&mut self, offsets: [u64; 3], age_ms: u64, lineages: &[&str]) {
+        let [after, primed_through, head] = offsets;
         let start = |word: &&str| {
             let (lineage, start) = word.split_once('@').unwrap();
             LineageStart { lineage: lineage.parse().unwrap(), start: start.parse().unwrap() }
@@ -71,7 +79,15 @@ impl World {
         let lineages: Vec<LineageStart> = lineages.iter().map(start).collect();
         self.engine.lineage = lineages.last().unwrap().lineage;
         let partition = PARTITION;
-        let restart = Restart { partition, topic_id: 0, lineages, after, primed_through, head };
+        let restart = Restart {
+            partition,
+            topic_id: 0,
+            lineages,
+            after,
+            complete_from_ms: if after == 0 { 0 } else { self.engine.time_ms - age_ms },
+            primed_through,
+            head,
+        };
         self.hear_engine(EngineLetter::Restart(restart));
     }
 
