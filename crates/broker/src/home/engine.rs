@@ -36,7 +36,7 @@ use super::partitions::HomePartition;
 use super::publication::{Checked, Placed, Publisher, RecordAttributes};
 use super::turn::Turn;
 use super::work::Work;
-use crate::engine::{NAMES_MAX, Restart, RunName, Tail, TailRecord, WINDOW_MS};
+use crate::engine::{CLOCKS_APART_MS, NAMES_MAX, Restart, RunName, Tail, TailRecord, WINDOW_MS};
 use crate::mail::{Code, EdgeId, ToEdge};
 use log::{AppendError, Flags, NewRecord, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
 use pending::Pending;
@@ -49,8 +49,12 @@ use stdx::hash::Seed;
 const RUNS_MAX: usize = 1_024;
 
 /// The bounds of the window in which repetitions are recognised.
-const BOUNDS: Bounds =
-    Bounds { window_s: WINDOW_MS / 1_000, names_max: NAMES_MAX, runs_max: RUNS_MAX };
+const BOUNDS: Bounds = Bounds {
+    window_s: WINDOW_MS / 1_000,
+    names_max: NAMES_MAX,
+    runs_max: RUNS_MAX,
+    clocks_apart_ms: CLOCKS_APART_MS,
+};
 
 /// A partition in an engine, beside its records in memory.
 #[derive(Debug, Hand)]

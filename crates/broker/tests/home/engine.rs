@@ -69,7 +69,7 @@ fn repetitions() {
         tail 5 own 2
         pub a two ack key=k => publish 3 a two
         tail 6 own 3 => e0 published 7:4 duplicate
-        tail 7 of 5:2 a old by=p:3@1000001
+        tail 7 of 5:2 a old by=p:3@995001
         pub a one ack by=p:0@1000003 => publish 4 a one by p:0@1000002
         tail 8 own 4 => e0 published OutOfOrder
         count-tail => records 8 dropped 6 lost 0 restarts 1 stalls 0 unknown 0 ahead 0
@@ -92,6 +92,21 @@ fn connections_of_producers() {
         pub a three ack by=p:3@999999 => e0 published ProducerFenced
         pub a four ack by=q:1@1000000 => publish 4 a four by q:1@1060000
         tail 4 own 3 | own 4 => e0 published 7:4, 7:5
+    " }
+}
+
+/// Nodes' clocks differ: a connection that began up to 5 s before the newest is not fenced, so that
+/// a client that has moved to another node is not fenced by itself.
+#[test]
+fn connections_at_nodes_whose_clocks_are_apart() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        tail 1 of 5:1 a one by=p:1@1004999
+        pub a two ack by=p:2@999999 => publish 1 a two by p:2@999999
+        tail 2 own 1 => e0 published 7:2
+        tail 3 of 5:2 a three by=p:3@1005000
+        pub a four ack by=p:4@999999 => publish 2 a four by p:4@999999
+        tail 4 own 2 => e0 published ProducerFenced
     " }
 }
 

@@ -51,7 +51,8 @@ impl Node {
             memory: HeapMemory::new(1 << 26),
             out: HomeOutputs::new(2),
             monotonic_from_ms: 1_000 * seed,
-            unix_from_ms: 1_700_000_000_000 + seed % 3,
+            // The clocks of the first two nodes are 3 s apart.
+            unix_from_ms: 1_700_000_000_000 + seed % 2 * 3_000,
             proposed: VecDeque::new(),
             read: restart.after as usize,
             delivered: Vec::new(),

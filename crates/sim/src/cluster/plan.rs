@@ -103,8 +103,12 @@ impl ClusterPlan {
         if random.chance(0.5) {
             starts = [0, random.below(active_ms), random.below(active_ms)];
         }
-        // A client that returns within the difference of two clocks is fenced by itself.
-        let skews_ms = [0; NODES];
+        // Drawn apart: other draws stay as they were.
+        let mut clocks = Prng::new(seed ^ 0xc10c);
+        let mut skews_ms = [0; NODES];
+        if clocks.chance(0.5) {
+            skews_ms = [0, clocks.below(3_000), clocks.below(3_000)];
+        }
         let mut plan = ClusterPlan {
             seed,
             settings: Arc::new(settings),

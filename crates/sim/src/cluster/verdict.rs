@@ -5,6 +5,7 @@
 //! or not, all but the first are dropped.
 
 use super::life::Entry;
+use broker::engine::CLOCKS_APART_MS;
 use std::collections::VecDeque;
 
 /// The verdict on a record.
@@ -109,7 +110,7 @@ impl Window {
                     self.seen.iter().filter_map(|seen| Some((seen.producer.as_ref()?, seen)));
                 stamps.filter(|(other, _)| other.id == stamp.id)
             };
-            if stamps().any(|(other, _)| other.connection > stamp.connection) {
+            if stamps().any(|(other, _)| other.connection > stamp.connection + CLOCKS_APART_MS) {
                 return Verdict::Fenced;
             }
             let mut counted = stamps().filter(|(_, seen)| seen.counts());

@@ -12,8 +12,10 @@
 //!
 //! - *run*: a counter at or below the run's greatest in the window is a copy that a client of the
 //!   engine has sent again. It is dropped, and its other names do not count.
-//! - *connection*: a stamp below the producer's greatest in the window, copies included, is fenced.
-//!   Its sequence does not count: a newer connection may send it again.
+//! - *connection*: a stamp more than [`Bounds::clocks_apart_ms`] below the producer's greatest in
+//!   the window, copies included, is fenced. Its sequence does not count: a newer connection may
+//!   send it again. Stamps of two nodes are no nearer than their clocks: a client that has moved
+//!   from one to the other must not be fenced by itself.
 //! - *sequence*: one that stands in the window is a duplicate; one below the greatest is out of
 //!   order.
 //! - *key*: one that stands in the window is a duplicate.
@@ -44,6 +46,9 @@ pub(in crate::home) struct Bounds {
     pub names_max: usize,
     /// Runs, those that were seen last.
     pub runs_max: usize,
+    /// Stamps of two connections that differ by no more than this do not say which is newer, in
+    /// milliseconds.
+    pub clocks_apart_ms: u64,
 }
 
 /// The verdict on a record of the tail.
@@ -335,7 +340,8 @@ impl Once {
     fn is_fenced(&self, sequenced: &Sequenced) -> bool {
         let producer = self.producers.get(&sequenced.producer);
         let newest = producer.and_then(|producer| producer.connections.front());
-        newest.is_some_and(|newest| sequenced.connection < newest.stamp)
+        let apart_ms = self.bounds.clocks_apart_ms;
+        newest.is_some_and(|newest| sequenced.connection.saturating_add(apart_ms) < newest.stamp)
     }
 
     fn find(&self, names: &Names) -> Verdict {

@@ -3,7 +3,9 @@
 //! An edge stamps a connection by the clock of its process. In the engine's records the stamp is in
 //! milliseconds since 1970, of the same moment; or one more than the greatest that the tail has of
 //! this producer, if the connection began after this node has seen that: then it is newer, whatever
-//! the nodes' clocks say. A connection keeps its stamp, however the clock moves.
+//! the nodes' clocks say. Otherwise the clocks may err by
+//! [`CLOCKS_APART_MS`](crate::engine::CLOCKS_APART_MS): no verdict hangs on less. A connection keeps
+//! its stamp, however the clock moves.
 
 use super::super::dedup::Identity;
 use super::Home;

@@ -6,7 +6,7 @@ use crate::mail::ProducerStamp;
 use stdx::chunk::Slice;
 use stdx::prng::Prng;
 
-const BOUNDS: Bounds = Bounds { window_s: 20, names_max: 24, runs_max: 100 };
+const BOUNDS: Bounds = Bounds { window_s: 20, names_max: 24, runs_max: 100, clocks_apart_ms: 1 };
 
 /// A record of the tail.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ fn records(prng: &mut Prng, count: usize) -> Vec<Record> {
                 sequences[id] += prng.between(1, 2);
             }
             let back = if prng.chance(0.3) { prng.below(5) } else { 0 };
-            let stamp = second / 16 + prng.below(2);
+            let stamp = second / 6 + prng.below(2);
             (id as u8, sequences[id] - back, stamp)
         });
         let key = prng.chance(0.3).then(|| prng.below(4) as u8);
@@ -169,7 +169,7 @@ impl Model<'_> {
         }
         if let Some((id, sequence, stamp)) = producer {
             let mut all = self.window(at, |record| record.producer, false);
-            if all.any(|(_, (of, _, other))| of == id && other > stamp) {
+            if all.any(|(_, (of, _, other))| of == id && other > stamp + BOUNDS.clocks_apart_ms) {
                 return Verdict::Fenced;
             }
             let pick = |record: &Record| record.producer.map(|(id, sequence, _)| (id, sequence));
@@ -272,7 +272,8 @@ fn verdicts_do_not_depend_on_where_a_node_began() {
 /// The window of a busy partition takes a bounded number of bytes.
 #[test]
 fn bytes_of_a_full_window() {
-    let bounds = Bounds { window_s: 300, names_max: 32_768, runs_max: 1_024 };
+    let bounds =
+        Bounds { window_s: 300, names_max: 32_768, runs_max: 1_024, clocks_apart_ms: 5_000 };
     let mut once = Once::new(bounds, Seed(1, 2), 0);
     for place in 0..100_000_u64 {
         let publication = Publication {
