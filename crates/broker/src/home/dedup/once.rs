@@ -27,15 +27,20 @@
 //! node that has not read it says [`Verdict::Unknown`], and never that a publication is in the log,
 //! or is not, of which it does not know that.
 
+mod index;
 #[cfg(test)]
 mod model;
+mod runs;
+mod window;
 
-use super::Identity;
 use crate::mail::Publication;
-use std::collections::{BTreeMap, VecDeque};
+use index::Hashed;
+use runs::Runs;
+use std::collections::VecDeque;
 use stdx::handing::Hand;
 use stdx::hash::{Seed, keyed};
-use stdx::memory::{tree_bytes, vector_bytes};
+use stdx::memory::vector_bytes;
+use window::{Known, Origin, Sequenced, Window};
 
 /// The bounds of a window; alike on all nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
@@ -76,12 +81,7 @@ pub(in crate::home) struct Once {
     seeds: [Seed; 2],
     clock: Clock,
     runs: Runs,
-    /// Names in the window, oldest first.
-    window: VecDeque<Occurrence>,
-    producers: BTreeMap<Identity, Producer>,
-    keys: BTreeMap<Identity, Known>,
-    /// Sequences of all producers.
-    sequences: usize,
+    window: Window,
     /// The number of the first whole record.
     whole_from: Option<u64>,
     /// The newest record is primed, and so are all that follow.
@@ -89,134 +89,41 @@ pub(in crate::home) struct Once {
     scratch: Vec<u8>,
 }
 
-/// A name in a record.
-#[derive(Clone, Copy, Debug, Hand)]
-struct Occurrence {
-    number: u64,
-    name: Name,
-}
-
-#[derive(Clone, Copy, Debug, Hand)]
-enum Name {
-    Sequence(Identity, u64),
-    /// A producer's connection; the sequence does not count.
-    Connection(Identity),
-    Key(Identity),
-    /// A key that does not count. It has its place, so that all nodes count alike.
-    Uncounted,
-}
-
-/// A name in the window.
-#[derive(Clone, Copy, Debug, Hand)]
-struct Known {
-    /// Occurrences in the window.
-    count: u32,
-    /// A hash of the topic, of a sequence.
-    topic: u32,
-    origin: Origin,
-}
-
-/// The publication that a name stands for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
-enum Origin {
-    /// Delivered at this offset.
-    Delivered(u64),
-    /// Not in the log.
-    Refused,
-    /// From a time of which this node does not know enough.
-    Unknown,
-}
-
-#[derive(Debug, Default, Hand)]
-struct Producer {
-    sequences: BTreeMap<u64, Known>,
-    /// The greatest stamp, then the greatest behind that, and so on: stamps fall, numbers rise.
-    connections: VecDeque<Connection>,
-}
-
-#[derive(Clone, Copy, Debug, Hand)]
-struct Connection {
-    stamp: u64,
-    number: u64,
-    /// The time at which this node first saw the stamp, in milliseconds of its clock. No verdict
-    /// hangs on it.
-    seen_ms: u64,
-}
-
 /// Numbers of records, and the seconds in which the engine took them.
 #[derive(Debug, Default, Hand)]
 struct Clock {
     /// The number of the next record.
     next: u64,
-    /// The first number of each second, oldest first; both rise.
-    seconds: VecDeque<(u64, u64)>,
+    /// The first record of each second, oldest first.
+    seconds: VecDeque<Second>,
+}
+
+#[derive(Clone, Copy, Debug, Hand)]
+struct Second {
+    second: u64,
+    /// The number of its first record, and of the first name in it or behind it.
+    record: u64,
+    name: u64,
 }
 
 impl Clock {
-    /// Numbers a record of this second. The second of those before it is at most this one.
-    fn number(&mut self, second: u64, window_s: u64) -> u64 {
-        let number = self.next;
+    /// Numbers a record of this second, whose first name would be `name`.
+    fn number(&mut self, second: u64, name: u64, window_s: u64) -> u64 {
+        let record = self.next;
         self.next += 1;
-        let mut first = number;
-        while let Some(&(since, of)) = self.seconds.back()
-            && of >= second
-        {
-            first = since;
-            self.seconds.pop_back();
+        let mut first = Second { second, record, name };
+        // The time of a record is the least since.
+        while let Some(last) = self.seconds.pop_back_if(|last| last.second >= second) {
+            first = Second { second, ..last };
         }
-        self.seconds.push_back((first, second));
-        while let Some(&(_, oldest)) = self.seconds.front()
-            && oldest + window_s <= second
-        {
-            self.seconds.pop_front();
-        }
-        number
+        self.seconds.push_back(first);
+        while self.seconds.pop_front_if(|oldest| oldest.second + window_s <= second).is_some() {}
+        record
     }
 
-    /// The least number in the window of the newest record.
-    fn horizon(&self) -> u64 {
-        self.seconds.front().map_or(self.next, |(first, _)| *first)
-    }
-}
-
-/// The greatest counters of runs.
-#[derive(Debug, Default, Hand)]
-struct Runs {
-    /// Counters of each run, with numbers: the greatest, then the greatest behind that, and so on.
-    counters: BTreeMap<u64, VecDeque<(u64, u64)>>,
-    /// Runs by the number of their last record.
-    by_age: BTreeMap<u64, u64>,
-}
-
-/// Counters of one run that are kept; more of them fall in a row only if a producer forges them.
-const FALLING_MAX: usize = 64;
-
-impl Runs {
-    /// Notes a counter. True if it is above all of its run in the window.
-    fn note(&mut self, run: u64, counter: u64, number: u64, horizon: u64, runs_max: usize) -> bool {
-        let counters = self.counters.entry(run).or_default();
-        if let Some((_, last)) = counters.back() {
-            self.by_age.remove(last);
-        }
-        while counters.front().is_some_and(|(_, number)| *number < horizon) {
-            counters.pop_front();
-        }
-        let is_new = counters.front().is_none_or(|(greatest, _)| *greatest < counter);
-        while counters.back().is_some_and(|(least, _)| *least <= counter) {
-            counters.pop_back();
-        }
-        if counters.len() >= FALLING_MAX {
-            counters.pop_back();
-        }
-        counters.push_back((counter, number));
-        self.by_age.insert(number, run);
-        while let Some((&oldest, &run)) = self.by_age.first_key_value()
-            && (oldest < horizon || self.by_age.len() > runs_max)
-        {
-            self.by_age.remove(&oldest);
-            self.counters.remove(&run);
-        }
-        is_new
+    /// The least numbers in the window of the newest record: of records and of names.
+    fn horizon(&self) -> (u64, u64) {
+        self.seconds.front().map_or((self.next, 0), |first| (first.record, first.name))
     }
 }
 
@@ -224,14 +131,7 @@ impl Runs {
 struct Names {
     run: Option<(u64, u64)>,
     sequenced: Option<Sequenced>,
-    key: Option<Identity>,
-}
-
-struct Sequenced {
-    producer: Identity,
-    sequence: u64,
-    connection: u64,
-    topic: u32,
+    key: Option<Hashed>,
 }
 
 impl Once {
@@ -243,17 +143,14 @@ impl Once {
         let is_whole = complete_from_ms == 0;
         if !is_whole {
             // Stands for all records that were not read. Whole windows begin when it is in none.
-            clock.number(complete_from_ms / 1_000, bounds.window_s);
+            clock.number(complete_from_ms / 1_000, 0, bounds.window_s);
         }
         Once {
             bounds,
             seeds: [derived(3), derived(4)],
             clock,
             runs: Runs::default(),
-            window: VecDeque::new(),
-            producers: BTreeMap::new(),
-            keys: BTreeMap::new(),
-            sequences: 0,
+            window: Window::new(bounds.names_max),
             whole_from: is_whole.then_some(0),
             is_primed: is_whole,
             scratch: Vec::new(),
@@ -270,8 +167,9 @@ impl Once {
         publication: &Publication,
         seen_ms: u64,
     ) -> Verdict {
-        let number = self.clock.number(time_ms / 1_000, self.bounds.window_s);
-        let horizon = self.clock.horizon();
+        let name = self.window.next();
+        let number = self.clock.number(time_ms / 1_000, name, self.bounds.window_s);
+        let (horizon, first_name) = self.clock.horizon();
         if !self.is_primed && horizon > 0 {
             self.is_primed = *self.whole_from.get_or_insert(number) <= horizon;
         }
@@ -279,9 +177,7 @@ impl Once {
         if names.run.is_none() && names.sequenced.is_none() && names.key.is_none() {
             return Verdict::New;
         }
-        while self.window.front().is_some_and(|oldest| oldest.number < horizon) {
-            self.forget_oldest();
-        }
+        self.window.forget(first_name);
         let is_copy = names.run.is_some_and(|(run, counter)| {
             !self.runs.note(run, counter, number, horizon, self.bounds.runs_max)
         });
@@ -300,10 +196,14 @@ impl Once {
             Verdict::Copy | Verdict::OutOfOrder | Verdict::Fenced => Origin::Refused,
         };
         let counts = !is_copy && !is_fenced;
-        self.note(number, &names, counts.then_some(origin), seen_ms);
-        while self.window.len() > self.bounds.names_max {
-            self.forget_oldest();
+        let origin = counts.then_some(origin);
+        if let Some(sequenced) = &names.sequenced {
+            self.window.note_sequence(sequenced, origin, seen_ms);
         }
+        if let Some(key) = names.key {
+            self.window.note_key(key, origin);
+        }
+        self.window.forget(first_name);
         verdict
     }
 
@@ -316,8 +216,7 @@ impl Once {
     /// it.
     pub fn newest_connection(&mut self, id: &[u8]) -> Option<(u64, u64)> {
         let producer = self.identity(None, id);
-        let newest = self.producers.get(&producer)?.connections.front()?;
-        Some((newest.stamp, newest.seen_ms))
+        self.window.newest_connection(producer.hashed())
     }
 
     /// Names in the window.
@@ -327,21 +226,15 @@ impl Once {
 
     /// Memory of all of it, about.
     pub fn allocated_bytes(&self) -> usize {
-        let connections = |it: &Producer| vector_bytes::<Connection>(it.connections.capacity());
-        vector_bytes::<Occurrence>(self.window.capacity())
-            + vector_bytes::<(u64, u64)>(self.clock.seconds.capacity())
-            + tree_bytes(self.runs.counters.len(), size_of::<[u64; 8]>())
-            + tree_bytes(self.keys.len(), size_of::<(Identity, Known)>())
-            + tree_bytes(self.producers.len(), size_of::<(Identity, Producer)>())
-            + tree_bytes(self.sequences, size_of::<(u64, Known)>())
-            + self.producers.values().map(connections).sum::<usize>()
+        vector_bytes::<Second>(self.clock.seconds.capacity())
+            + self.runs.allocated_bytes()
+            + self.window.allocated_bytes()
     }
 
     fn is_fenced(&self, sequenced: &Sequenced) -> bool {
-        let producer = self.producers.get(&sequenced.producer);
-        let newest = producer.and_then(|producer| producer.connections.front());
+        let newest = self.window.newest_connection(sequenced.producer);
         let apart_ms = self.bounds.clocks_apart_ms;
-        newest.is_some_and(|newest| sequenced.connection.saturating_add(apart_ms) < newest.stamp)
+        newest.is_some_and(|(stamp, _)| sequenced.connection.saturating_add(apart_ms) < stamp)
     }
 
     fn find(&self, names: &Names) -> Verdict {
@@ -349,98 +242,20 @@ impl Once {
         if let Some(verdict) = by_sequence.filter(|verdict| *verdict != Verdict::New) {
             return verdict;
         }
-        let known = names.key.and_then(|key| self.keys.get(&key));
-        known.map_or(Verdict::New, |known| known.repeated())
+        let known = names.key.and_then(|key| self.window.find(key));
+        known.map_or(Verdict::New, Known::repeated)
     }
 
     fn find_sequence(&self, sequenced: &Sequenced) -> Verdict {
-        let Some(producer) = self.producers.get(&sequenced.producer) else {
-            return Verdict::New;
-        };
-        match producer.sequences.get(&sequenced.sequence) {
+        match self.window.find(sequenced.name) {
             // A sequence stands for one message to one topic.
             Some(known) if known.topic == sequenced.topic => known.repeated(),
             Some(Known { origin: Origin::Unknown, .. }) => Verdict::Unknown,
             Some(_) => Verdict::OutOfOrder,
-            None => {
-                let greatest = producer.sequences.last_key_value();
-                if greatest.is_some_and(|(greatest, _)| *greatest > sequenced.sequence) {
-                    Verdict::OutOfOrder
-                } else {
-                    Verdict::New
-                }
-            }
-        }
-    }
-
-    /// Notes the names of a record; those that do not count have no origin.
-    fn note(&mut self, number: u64, names: &Names, origin: Option<Origin>, seen_ms: u64) {
-        if let Some(sequenced) = &names.sequenced {
-            let producer = self.producers.entry(sequenced.producer).or_default();
-            producer.connect(sequenced.connection, number, seen_ms);
-            let name = match origin {
-                None => Name::Connection(sequenced.producer),
-                Some(origin) => {
-                    let new = Known { count: 0, topic: sequenced.topic, origin };
-                    let sequences = &mut producer.sequences;
-                    let before = sequences.len();
-                    sequences.entry(sequenced.sequence).or_insert(new).count += 1;
-                    self.sequences += sequences.len() - before;
-                    Name::Sequence(sequenced.producer, sequenced.sequence)
-                }
-            };
-            self.window.push_back(Occurrence { number, name });
-        }
-        if let Some(key) = names.key {
-            let name = match origin {
-                None => Name::Uncounted,
-                Some(origin) => {
-                    let new = Known { count: 0, topic: 0, origin };
-                    self.keys.entry(key).or_insert(new).count += 1;
-                    Name::Key(key)
-                }
-            };
-            self.window.push_back(Occurrence { number, name });
-        }
-    }
-
-    fn forget_oldest(&mut self) {
-        let Some(Occurrence { number, name }) = self.window.pop_front() else {
-            return;
-        };
-        match name {
-            Name::Uncounted => {}
-            Name::Key(key) => {
-                if let Some(known) = self.keys.get_mut(&key) {
-                    known.count -= 1;
-                    if known.count == 0 {
-                        self.keys.remove(&key);
-                    }
-                }
-            }
-            Name::Connection(id) => self.forget_of(id, None, number),
-            Name::Sequence(id, sequence) => self.forget_of(id, Some(sequence), number),
-        }
-    }
-
-    fn forget_of(&mut self, id: Identity, sequence: Option<u64>, number: u64) {
-        let Some(producer) = self.producers.get_mut(&id) else {
-            return;
-        };
-        if let Some(sequence) = sequence
-            && let Some(known) = producer.sequences.get_mut(&sequence)
-        {
-            known.count -= 1;
-            if known.count == 0 {
-                producer.sequences.remove(&sequence);
-                self.sequences -= 1;
-            }
-        }
-        while producer.connections.front().is_some_and(|oldest| oldest.number <= number) {
-            producer.connections.pop_front();
-        }
-        if producer.connections.is_empty() && producer.sequences.is_empty() {
-            self.producers.remove(&id);
+            None => match self.window.greatest(sequenced.producer) {
+                Some(greatest) if greatest > sequenced.sequence => Verdict::OutOfOrder,
+                Some(_) | None => Verdict::New,
+            },
         }
     }
 
@@ -448,13 +263,17 @@ impl Once {
         let key = Some(&publication.idempotency_key[..]).filter(|key| !key.is_empty());
         Names {
             run,
-            sequenced: publication.producer.as_ref().map(|stamp| Sequenced {
-                producer: self.identity(None, &stamp.id),
-                sequence: stamp.sequence,
-                connection: stamp.connection,
-                topic: keyed(self.seeds[0], &publication.topic) as u32,
+            sequenced: publication.producer.as_ref().map(|stamp| {
+                let producer = self.identity(None, &stamp.id);
+                Sequenced {
+                    producer: producer.hashed(),
+                    name: producer.numbered(stamp.sequence),
+                    sequence: stamp.sequence,
+                    connection: stamp.connection,
+                    topic: keyed(self.seeds[0], &publication.topic) as u32,
+                }
             }),
-            key: key.map(|key| self.identity(Some(&publication.topic), key)),
+            key: key.map(|key| self.identity(Some(&publication.topic), key).hashed()),
         }
     }
 
@@ -466,28 +285,39 @@ impl Once {
         self.scratch.extend_from_slice(&topic_bytes.to_le_bytes());
         self.scratch.extend_from_slice(topic.unwrap_or_default());
         self.scratch.extend_from_slice(name);
-        self.seeds.map(|seed| keyed(seed, &self.scratch))
+        Identity(self.seeds.map(|seed| keyed(seed, &self.scratch)))
     }
 }
 
-impl Producer {
-    fn connect(&mut self, stamp: u64, number: u64, seen_ms: u64) {
-        let mut first_seen_ms = seen_ms;
-        while let Some(least) = self.connections.back()
-            && least.stamp <= stamp
-        {
-            if least.stamp == stamp {
-                first_seen_ms = least.seen_ms;
-            }
-            self.connections.pop_back();
-        }
-        self.connections.push_back(Connection { stamp, number, seen_ms: first_seen_ms });
+/// Two secret hashes of a name.
+#[derive(Clone, Copy)]
+struct Identity([u64; 2]);
+
+impl Identity {
+    fn hashed(self) -> Hashed {
+        Hashed::new(self.0[0], self.0[1])
     }
+
+    /// The name of a producer's sequence. No two sequences of one producer are alike.
+    fn numbered(self, sequence: u64) -> Hashed {
+        let [hash, other] = self.0;
+        Hashed::new(mixed(hash.wrapping_add(sequence.wrapping_mul(ODD))), mixed(other ^ sequence))
+    }
+}
+
+/// An odd number; products with it differ for different factors.
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Spreads differences over all bits; different numbers stay different.
+fn mixed(mut bits: u64) -> u64 {
+    bits = (bits ^ bits >> 32).wrapping_mul(ODD);
+    bits = (bits ^ bits >> 29).wrapping_mul(ODD);
+    bits ^ bits >> 32
 }
 
 impl Known {
     /// The verdict on a record with this name.
-    fn repeated(&self) -> Verdict {
+    fn repeated(self) -> Verdict {
         match self.origin {
             Origin::Delivered(offset) => Verdict::Duplicate(offset),
             Origin::Refused => Verdict::OutOfOrder,
