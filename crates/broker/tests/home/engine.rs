@@ -167,10 +167,10 @@ fn a_late_start() {
     script! { in_engine(), "
         restart-at 10 primed 12 head 14 lineages 6@1 7@11
         tails => through 10 lineage 7 pending 0 available
-        sub e0 s1 a live => e0 granted s1 i0 g1 live through 12
         tail 11 of 5:1 a one key=k
         engine-time 350000
         tail 12 of 5:2 a two key=l
+        sub e0 s1 a live => e0 granted s1 i0 g1 live through 12
         engine-time 250000
         tail 13 of 5:2 a two key=l | a three => e0 message i0 14<12 three
         tails => through 14 lineage 7 pending 0 caught-up available

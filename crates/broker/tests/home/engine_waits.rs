@@ -145,3 +145,23 @@ fn a_position_that_never_comes() {
         pump => e0 granted s1 i0 g1 replaying through 0 gap 0..0 BeyondHead
     " }
 }
+
+/// The offset below which nothing is served may be of a later lineage than the records that prime.
+#[test]
+fn a_partition_begins_behind_the_records_that_prime() {
+    script! { in_engine(), "
+        restart-at 10 primed 12 head 14 lineages 6@11
+        sub e0 s1 a live
+        history a
+        tail 11 a one
+        pump
+        lineage 7
+        tail 12 a two
+        pump
+            e0 granted s1 i0 g1 live through 12
+            e0 history head 12 []
+        lineage 8
+        tail 13 b three
+        sub e1 s2 a since 7:12 => e1 granted s2 i0 g1 live through 12 epoch 8
+    " }
+}

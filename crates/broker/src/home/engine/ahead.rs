@@ -2,7 +2,9 @@
 //!
 //! The tail of this node is behind, by milliseconds as a rule. So the request waits here until the
 //! tail has come so far, for [`WAIT_MS_MAX`] at most; then the position counts as beyond the head.
-//! Requests to a partition that has not begun wait as well, and are refused then.
+//! Requests to a partition that has not begun wait as well, and are refused then. It has begun when
+//! the tail has passed the records that only prime: before, its present lineage is older than the
+//! records at the offset that an answer would name.
 //! Requests that wait do not count against their edge's bounds; there are bounded many of them.
 
 use super::super::turn::Turn;
@@ -129,13 +131,14 @@ impl Home {
     }
 
     /// Whether the positions may name a record that the engine has and this node has not seen, or
-    /// the partition has not begun.
+    /// the partition has not begun; see the module.
     fn is_beyond_tail(&self, local: u32, positions: &[Position]) -> bool {
         let partition = &self.partitions[local as usize];
         let Some(engine) = partition.engine.as_deref() else {
             return false;
         };
-        let Some(began) = engine.began else {
+        let Some(began) = engine.began.filter(|began| engine.through >= began.primed_through)
+        else {
             return true;
         };
         positions.iter().any(|position| {
