@@ -126,8 +126,10 @@ pub struct Restart {
     pub partition: PartitionId,
     /// The engine's identity of the topic, 31 bits: the upper half of the epoch.
     pub topic_id: u32,
-    /// Lineages that are known up to here, oldest first, each with its first offset. Positions of
-    /// lineages before the first are not valid.
+    /// Lineages of records up to `head`, as far as they are known, oldest first, each with its
+    /// first offset; the tail tells of those above `after`. Positions of other lineages are not
+    /// valid, so none is named of which every record may be lost: neither one without a record
+    /// nor one with records above `head` only.
     pub lineages: Vec<LineageStart>,
     /// The offset before the first record that follows.
     pub after: u64,

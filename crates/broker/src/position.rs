@@ -9,8 +9,13 @@
 //! The epoch of an engine's partition is the topic's identity (31 bits) above a *lineage* (32
 //! bits), the engine's leader epoch. Lineages rise. A new one replaces all records from its first
 //! offset on, and mostly there are none. So a position stays valid while it lies before the start
-//! of the next lineage. A position may have a lineage that this node does not know yet; what it may
-//! have lost then is reported when the partition begins anew.
+//! of the next lineage.
+//!
+//! That holds only for a lineage of which the log has a record. The records of any other are lost,
+//! all of them, and nothing tells what its leader had before them: it may have been a replica far
+//! behind, and the next leader one that never followed it. So a position of a lineage that is not
+//! in the chain is not valid. Positions get only lineages of records, so a change of leaders that
+//! loses nothing invalidates none.
 
 use crate::engine::{LineageStart, Restart};
 use crate::ids::PartitionId;
@@ -149,9 +154,10 @@ impl Lineages {
             }
             Past::Lineages(known) => {
                 let lineage = epoch as u32;
-                let above = known.partition_point(|one| one.lineage <= lineage);
+                let place = known.binary_search_by_key(&lineage, |one| one.lineage);
+                let next = place.map(|place| known.get(place + 1));
                 let is_of_chain =
-                    above > 0 && known.get(above).is_none_or(|next| offset < next.start);
+                    next.is_ok_and(|next| next.is_none_or(|next| offset < next.start));
                 // Before the first record there is nothing that a lineage could have lost.
                 let is_beginning = offset == 0 && !known.is_empty();
                 with_lineage(self.present, lineage) == epoch && (is_beginning || is_of_chain)
@@ -272,18 +278,18 @@ mod tests {
         let epoch = |lineage: u32| u64::from(topic) << 32 | u64::from(lineage);
         assert_eq!(lineages.present_epoch(), epoch(9));
         let cases = [
-            // The present lineage, and one that this node does not know yet.
+            // The present lineage.
             (epoch(9), 70, After(70)),
             (epoch(9), 71, BeyondHead),
-            (epoch(12), 70, After(70)),
-            (epoch(12), 71, BeyondHead),
-            // Older ones, and one that left no record: before the start of the next.
+            // Older ones: before the start of the next.
             (epoch(5), 59, After(59)),
             (epoch(5), 60, UnknownEpoch),
-            (epoch(7), 59, After(59)),
-            (epoch(7), 60, UnknownEpoch),
             (epoch(3), 39, After(39)),
             (epoch(3), 40, UnknownEpoch),
+            // One that left no record, and one that this node does not know.
+            (epoch(7), 30, UnknownEpoch),
+            (epoch(12), 70, UnknownEpoch),
+            (epoch(12), 0, After(0)),
             (epoch(3), 0, After(0)),
             // Before the first that is known, but for the beginning; and other topics.
             (epoch(2), 0, After(0)),
@@ -321,9 +327,21 @@ mod tests {
         // It lost the records of the one before.
         assert!(lineages.advance(6, 9));
         assert!(lineages.is_known(at(3, 8)) && !lineages.is_known(at(3, 9)));
-        assert!(lineages.is_known(at(4, 8)) && !lineages.is_known(at(4, 10)));
+        assert!(!lineages.is_known(at(4, 8)) && !lineages.is_known(at(4, 10)));
         let mut embedded = Lineages::of_log(&LogSettings::default(), PartitionId(0));
         assert!(!embedded.advance(1, 1));
+    }
+
+    /// A replica without the newest records leads and takes others (lineage 6 from 5 on); then a
+    /// replica with the old ones leads (lineage 7). The log has nothing of lineage 6.
+    #[test]
+    fn positions_between_two_unclean_elections_are_not_valid() {
+        let lineages = engine(1, &[(3, 1), (4, 11), (7, 21)]);
+        let at = |lineage: u64, offset| Position { epoch: 1 << 32 | lineage, offset };
+        for offset in [4, 5, 12, 20] {
+            assert!(!lineages.is_known(at(6, offset)), "{offset}");
+        }
+        assert!(lineages.is_known(at(4, 20)) && lineages.is_known(at(7, 21)));
     }
 
     #[test]

@@ -86,6 +86,9 @@ pub(crate) fn begin(
     let priming = at(Question::Priming);
     let start = priming.max(by_size).min(at(Question::Thrice)).clamp(first, end);
     let served = if start == priming { at(Question::Served).max(start) } else { start };
+    // The last record is read in any case: its lineage is that of positions at the end. The end
+    // itself has the lineage of the present leader, which may have taken no record.
+    let start = start.min(end.saturating_sub(1)).max(first);
     // The lineage of the record at the start, or of one before it.
     let before = answers.iter().flatten().filter(|(offset, _)| *offset <= start);
     let lineage = before.filter_map(|(_, lineage)| *lineage).max().unwrap_or(0);
@@ -214,6 +217,19 @@ mod tests {
         let restart = begin(&log(Some(1_000), None), PartitionId(0), known, answers);
         assert_eq!((restart.after, restart.primed_through, restart.head), (8, 9, 10));
         assert_eq!(restart.lineages, [LineageStart { lineage: 3, start: 9 }]);
+    }
+
+    /// The last record is old, and another leader has been elected since.
+    #[test]
+    fn the_last_record_of_an_idle_log_is_read() {
+        let answers = [Some((0, Some(1))), Some((10, Some(7))), None, None, None];
+        let restart = begin(&log(Some(1_000), None), PartitionId(0), 9, answers);
+        assert_eq!((restart.after, restart.primed_through, restart.head), (9, 10, 10));
+        assert_eq!(restart.lineages, [LineageStart { lineage: 1, start: 10 }]);
+        // Its records have expired.
+        let answers = [Some((10, Some(7))), Some((10, Some(7))), None, None, None];
+        let restart = begin(&log(Some(1_000), None), PartitionId(0), 9, answers);
+        assert_eq!((restart.after, restart.primed_through, restart.head), (10, 10, 10));
     }
 
     #[test]

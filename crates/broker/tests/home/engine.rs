@@ -274,6 +274,30 @@ fn lineages_and_truncation() {
     " }
 }
 
+/// A replica that lacks records leads, takes others, and is overruled by a replica with the old
+/// ones. The log has no record of the lineage between, so its positions say nothing.
+#[test]
+fn two_unclean_elections() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 3@1
+        tail 1 a one | a two | a three
+        restart-at 0 primed 0 head 3 lineages 3@1
+        tail 1 a one
+        lineage 6
+        tail 2 a other | a another
+        history a 6:1 => e0 history head 3 [2<1 other, 3<2 another]
+        restart-at 0 primed 0 head 3 lineages 3@1
+        tail 1 a one | a two | a three
+        lineage 7
+        tail 4 a four
+        history a 3:3 => e0 history head 4 [4<3 four]
+        history a 6:2
+            e0 history head 4 gap 0..0 UnknownEpoch [1<0 one, 2<1 two, 3<2 three, 4<3 four]
+        history a 6:3
+            e0 history head 4 gap 0..0 UnknownEpoch [1<0 one, 2<1 two, 3<2 three, 4<3 four]
+    " }
+}
+
 /// Topics of the tail are known whatever `topics_max` says; a record without room is delivered, and
 /// memory begins behind it.
 #[test]
@@ -312,8 +336,8 @@ fn edges_follow_the_epoch() {
         restart-at 0 primed 1 head 1 lineages 7@1 9@2
         epochs => e0 restarted p0 9, e1 restarted p0 9
         tail 1 a one | a other
-        sub e0 s1 a since 8:1 => e0 granted s1 i0 g1 replaying through 1 epoch 9
-        sub e0 s2 a since 8:2
+        sub e0 s1 a since 7:1 => e0 granted s1 i0 g1 replaying through 1 epoch 9
+        sub e0 s2 a since 8:1
             e0 granted s2 i0 g2 replaying through 1 epoch 9 gap 0..1 UnknownEpoch
     " }
 }

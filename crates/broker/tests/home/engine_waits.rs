@@ -146,6 +146,20 @@ fn a_position_that_never_comes() {
     " }
 }
 
+/// A position of a lineage that never comes may be lost, even if the offset is there.
+#[test]
+fn a_lineage_that_never_comes() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        tail 1 a one
+        sub e0 s1 a since 8:1
+        time +4999
+        pump
+        time +1
+        pump => e0 granted s1 i0 g1 replaying through 0 gap 0..0 UnknownEpoch
+    " }
+}
+
 /// The offset below which nothing is served may be of a later lineage than the records that prime.
 #[test]
 fn a_partition_begins_behind_the_records_that_prime() {

@@ -78,7 +78,8 @@ impl Planted {
         is
     }
 
-    /// Changes a letter to a node's home. None: it is lost.
+    /// Changes a letter to a node's home. `entries` are its records, or the newest one before a
+    /// partition begins. None: the letter is lost.
     pub fn on_letter(
         &mut self,
         node: usize,
@@ -87,13 +88,14 @@ impl Planted {
     ) -> Option<EngineLetter> {
         match &mut letter {
             EngineLetter::Restart(restart) => match self.bug {
-                Some(Bug::ChainIgnored) if restart.lineages.len() > 1 => {
+                Some(Bug::ChainIgnored) => {
                     self.strikes += 1;
-                    let present = restart.lineages.last().map_or(0, |last| last.lineage);
-                    restart.lineages = vec![
-                        LineageStart { lineage: 0, start: 1 },
-                        LineageStart { lineage: present, start: restart.head + 1 },
-                    ];
+                    let of_lineage = |lineage: u32| {
+                        let start = restart.head + 1 + u64::from(lineage);
+                        LineageStart { lineage, start }
+                    };
+                    let present = entries.last().map_or(0, |last| last.lineage);
+                    restart.lineages = (0..=present).map(of_lineage).collect();
                 }
                 Some(Bug::PrimedTooLittle) if restart.primed_through > restart.after => {
                     self.strikes += 1;

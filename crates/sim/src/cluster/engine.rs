@@ -424,8 +424,10 @@ impl Engine {
                     return;
                 }
                 self.restarts += u64::from(reader.has_begun());
-                let letter = reader.begin(id, partition, &settings, self.unix_ms);
-                letters.push((letter, Vec::new()));
+                let life = partition.life();
+                let newest = life.resolve(life.present(), partition.visible());
+                let newest = newest.map(|id| life.entry(id).clone()).into_iter().collect();
+                letters.push((reader.begin(id, partition, &settings, self.unix_ms), newest));
             } else if side.homes[home].credit > 0 {
                 let bytes = side.homes[home].credit.clamp(0, i64::from(u32::MAX)) as u32;
                 let life = partition.life();

@@ -5,7 +5,7 @@
 //! whether one position lies on the way to another.
 
 use super::verdict::{Verdict, Window};
-use broker::engine::{LineageStart, RunName};
+use broker::engine::RunName;
 use broker::mail::Publication;
 use std::collections::BTreeMap;
 
@@ -185,20 +185,29 @@ impl Life {
         })
     }
 
-    /// The lineages of the present log, oldest first, from an offset on.
-    pub fn chain(&self, from: u64) -> Vec<LineageStart> {
-        let mut chain: Vec<LineageStart> = Vec::new();
-        for id in self.path() {
-            let entry = self.entry(*id);
-            let (offset, lineage) = (entry.offset, entry.lineage);
-            if offset >= from && chain.last().is_none_or(|last| last.lineage != lineage) {
-                chain.push(LineageStart { lineage, start: offset });
-            }
-        }
-        let present = self.present();
-        if chain.last().is_none_or(|last| last.lineage != present) {
-            chain.push(LineageStart { lineage: present, start: self.path().len() as u64 + 1 });
-        }
-        chain
+    /// The lineage that a partition knows when it begins behind an offset: that of the next record
+    /// if it follows at once, else that of the newest record before. 0 if there is none.
+    pub fn lineage_behind(&self, after: u64) -> u32 {
+        let entries = self.path().iter().map(|id| self.entry(*id)).take(after as usize + 1);
+        let lineages = entries.filter(|entry| entry.record().is_some()).map(|entry| entry.lineage);
+        lineages.max().unwrap_or(0)
+    }
+
+    /// The lineages of the present log's records, each with the offset of its first record.
+    pub fn lineages_of_records(&self) -> Vec<(u32, u64)> {
+        let entries = self.path().iter().map(|id| self.entry(*id));
+        let records = entries.filter(|entry| entry.record().is_some());
+        let mut lineages: Vec<(u32, u64)> =
+            records.map(|entry| (entry.lineage, entry.offset)).collect();
+        lineages.dedup_by_key(|(lineage, _)| *lineage);
+        lineages
+    }
+
+    /// Whether all committed records of a lineage are lost, and there were some.
+    pub fn has_lost_all_of(&self, lineage: u32) -> bool {
+        let is_of_it = |entry: &Entry| entry.lineage == lineage && entry.record().is_some();
+        let was_there = |entry: &Entry| is_of_it(entry) && entry.was_committed;
+        self.entries.iter().any(was_there)
+            && !self.path().iter().any(|id| is_of_it(self.entry(*id)))
     }
 }

@@ -280,14 +280,20 @@ impl ClusterOracle {
         is_continued(engine, partition, at, epoch)
     }
 
-    /// Checks that a gap has a cause.
+    /// Checks that a gap has a cause. A position may be lost in the log that its node has read, and
+    /// be there again after one more unclean election. A node cannot judge a position of a lineage
+    /// that the log has no record of: it reports a gap, although the position itself may have been
+    /// told of an older record.
     pub fn gap(&mut self, engine: &Engine, told: Told, from: Position, to: Position) {
         let served = engine.served(told.node, told.partition);
         let (served_above, through) = served.unwrap_or((u64::MAX, 0));
         let partition = &engine.partitions[told.partition];
         if topic_of(from) != topic_of(to) {
             self.seen.gaps_replaced += 1;
-        } else if !is_continued(engine, told.partition, from, present_of(partition)) {
+        } else if !is_continued(engine, told.partition, from, present_of(partition))
+            || !is_continued(engine, told.partition, from, to.epoch)
+            || partition.life().has_lost_all_of(from.epoch as u32)
+        {
             self.seen.gaps_lost += 1;
         } else if from.offset < served_above.max(partition.expired) {
             self.seen.gaps_expired += 1;
@@ -297,8 +303,10 @@ impl ClusterOracle {
             self.seen.gaps_in_holes += 1;
         } else {
             let text = format!(
-                "a gap without a cause in partition {}: from {from:?} to {to:?}; node {} serves above {served_above} and has read {through}",
-                told.partition, told.node
+                "a gap without a cause in partition {}: from {from:?} to {to:?}; node {} serves above {served_above} and has read {through}; lineages {:?}",
+                told.partition,
+                told.node,
+                partition.life().lineages_of_records()
             );
             self.fail(told.client, text);
         }

@@ -3,7 +3,7 @@
 use super::bug::{Bug, Planted};
 use super::life::{EntryId, Life};
 use super::partition::Partition;
-use broker::engine::{EngineLetter, Restart, Tail, TailRecord};
+use broker::engine::{EngineLetter, LineageStart, Restart, Tail, TailRecord};
 use broker::mail::PartitionId;
 use stdx::prng::Prng;
 
@@ -136,7 +136,7 @@ impl Reader {
         EngineLetter::Restart(Restart {
             partition: id,
             topic_id: life.topic_id,
-            lineages: life.chain(expired + 1),
+            lineages: vec![LineageStart { lineage: life.lineage_behind(after), start: after + 1 }],
             after,
             complete_from_ms,
             primed_through,

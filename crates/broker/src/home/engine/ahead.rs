@@ -1,7 +1,8 @@
 //! Positions that this node has not reached: another node has served its client further.
 //!
 //! The tail of this node is behind, by milliseconds as a rule. So the request waits here until the
-//! tail has come so far, for [`WAIT_MS_MAX`] at most; then the position counts as beyond the head.
+//! tail has come so far, for [`WAIT_MS_MAX`] at most; then the position counts as beyond the head,
+//! or as one of another life if this node does not know its lineage.
 //! Requests to a partition that has not begun wait as well, and are refused then. It has begun when
 //! the tail has passed the records that only prime: before, its present lineage is older than the
 //! records at the offset that an answer would name.

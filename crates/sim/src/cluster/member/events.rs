@@ -80,8 +80,8 @@ impl Member {
             Event::CaughtUp { subscription, partition, position, .. } => {
                 self.on_caught_up(context, subscription, partition, position);
             }
-            Event::Gap { subscription, partition, to, cause, .. } => {
-                self.on_gap(context, subscription, partition, to, cause);
+            Event::Gap { subscription, partition, from, to, cause, .. } => {
+                self.on_gap(context, subscription, partition, (from, to), cause);
             }
             Event::Skipped { from, through, .. } => {
                 context.oracle.fail(client, format!("skipped from {from} through {through}"));
@@ -186,7 +186,7 @@ impl Member {
         context: &mut ClusterContext<'_>,
         id: SubscriptionId,
         partition: Option<u32>,
-        to: Option<Position>,
+        (told_from, to): (Option<Position>, Option<Position>),
         cause: GapCause,
     ) {
         let Some(subscribed) = self.subscriptions.get(&id) else {
@@ -200,7 +200,10 @@ impl Member {
             return context.oracle.fail(self.peer.id, text);
         };
         let told = self.told(partition);
-        if let Some(from) = subscribed.cursors.get(&partition).copied() {
+        if let Some(cursor) = subscribed.cursors.get(&partition).copied() {
+            // The client has asked with the session's position. Its lineage may be another one: an
+            // earlier begin has told it, or the node's new one came just before this gap.
+            let from = told_from.filter(|from| from.offset == cursor.offset).unwrap_or(cursor);
             context.oracle.gap(context.engine, told, from, to);
         }
         if let Some(subscribed) = self.subscriptions.get_mut(&id) {
