@@ -244,9 +244,10 @@ impl Partition {
             other.is_in_sync = index == replica;
         }
         self.replicas[replica].is_alive = true;
-        let lost = self.lead(replica, random);
-        self.committed = self.committed.min(self.end());
-        lost
+        // The rest of its log was not committed yet, and is when the others have it.
+        let common = common_len(self.life().path(), &self.replicas[replica].path);
+        self.committed = self.committed.min(common as u64);
+        self.lead(replica, random)
     }
 
     fn lead(&mut self, replica: usize, random: &mut Prng) -> Vec<EntryId> {
