@@ -157,6 +157,22 @@ impl Node {
         }
     }
 
+    /// Whether its homes have settled all that the engine has: records and holes.
+    ///
+    /// # Errors
+    /// The missing part, as an error.
+    pub fn is_settled(&self, engine: &Engine) -> Result<(), String> {
+        let homes = self.reactors.iter().filter_map(|reactor| reactor.home());
+        for tail in homes.flat_map(Home::tails) {
+            let visible = engine.partitions[tail.partition.0 as usize].visible();
+            if tail.through != visible || !tail.is_caught_up {
+                let (node, through) = (self.number, tail.through);
+                return Err(format!("node {node} has settled {through} of {visible}"));
+            }
+        }
+        Ok(())
+    }
+
     /// The numbers of its edges in the network.
     pub fn edges(&self, count: usize) -> std::ops::Range<usize> {
         self.number * count..(self.number + 1) * count

@@ -445,6 +445,9 @@ impl ClusterWorld {
     fn settled(&self) -> Result<(), (Option<usize>, String)> {
         let engine = self.engine.borrow();
         engine.is_settled().map_err(|text| (None, text))?;
+        for node in &self.nodes {
+            node.is_settled(&engine).map_err(|text| (None, text))?;
+        }
         for (id, member) in self.members.iter().enumerate() {
             let result = member.is_settled(&engine, &self.plan);
             result.map_err(|text| (Some(id), text))?;
