@@ -40,7 +40,7 @@ PYTHON = os.environ["CRORE_PYTHON"]
 VERSION = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
 TARGET = "x86_64-linux"
 NODES = {"system": None, "22": RUNTIMES / "node-22/bin", "24": RUNTIMES / "node-24/bin"}
-PATIENCE_S = 60
+PATIENCE_S = 180
 REFUSAL = "crore: no server program for"
 
 #: The environment of a user: no option of a node, and ports that the system gives.
@@ -56,7 +56,7 @@ def package(ending: str) -> Path:
 def run(*command: object, ok: bool = True, **options: object) -> str:
     """The output of a command, which must succeed (or, without `ok`, fail)."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=170, **options)
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_S, **options)
     if (done.returncode == 0) != ok:
         raise AssertionError(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}")
     return done.stdout
@@ -138,7 +138,7 @@ class Place(unittest.TestCase):
     """A test with a folder and an environment of its own."""
 
     def setUp(self) -> None:
-        temporary = tempfile.TemporaryDirectory(prefix="crore-package-")
+        temporary = tempfile.TemporaryDirectory(prefix="crore-package-", ignore_cleanup_errors=True)
         self.addCleanup(temporary.cleanup)
         self.folder = Path(temporary.name)
         for name in ("home", "work", "run"):
@@ -166,7 +166,7 @@ class Place(unittest.TestCase):
         """The command has our version, an exact status, messages, and a drain at SIGTERM."""
         self.assertIn(f"crore {VERSION}\n", self.here(*crore, "version", **more))
         wrong = subprocess.run(
-            [*map(str, crore), "nonsense"], cwd=self.work, env=self.env | more, capture_output=True, timeout=170
+            [*map(str, crore), "nonsense"], cwd=self.work, env=self.env | more, capture_output=True, timeout=PATIENCE_S
         )
         self.assertEqual(wrong.returncode, 2)
         node = self.serve(*crore, "serve", **more)
@@ -190,6 +190,9 @@ class Place(unittest.TestCase):
 
 class Registry(http.server.ThreadingHTTPServer):
     """npm's registry with our packages, and nothing else."""
+
+    #: npm connects many times at once.
+    request_queue_size = 128
 
     def __init__(self) -> None:
         self.packages: dict[str, dict[str, object]] = {}

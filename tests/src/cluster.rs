@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// The time limit for one answer; afterwards the client goes to the next node.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(35);
+/// The time limit for one answer; afterwards the client goes to the next node. The engine settles a
+/// publication within 30 s.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
 /// The pause before a further attempt.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -28,10 +29,15 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Sends one publication. None if the node does not answer.
 pub fn publish_to(address: &str, message: &Value) -> Option<Value> {
+    publish_within(address, message, ANSWER_PATIENCE)
+}
+
+/// Sends one publication. None if the node is silent for so long.
+pub fn publish_within(address: &str, message: &Value, patience: Duration) -> Option<Value> {
     let body = json!([message]).to_string();
     let stream = TcpStream::connect(address).ok()?;
     stream.set_nodelay(true).ok()?;
-    stream.set_read_timeout(Some(ANSWER_PATIENCE)).ok()?;
+    stream.set_read_timeout(Some(patience)).ok()?;
     exchange(&mut BufReader::new(stream), address, &body)
 }
 

@@ -205,7 +205,7 @@ fn a_client_that_does_not_read_delays_the_drain_by_its_window() {
 /// present after a restart.
 #[test]
 fn a_hanging_disk_does_not_stop_a_drain() {
-    let mut place = Place::new("127.0.0.2:0");
+    let mut place = Place::new("127.0.0.1:0");
     place.configure(&on_disk(&place, "2s", "[limits]\nlog_stall_timeout = \"1s\""));
     let disk = HangingDisk::new(&place);
     let launched = place.launch_by(&disk.words());

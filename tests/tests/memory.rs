@@ -105,6 +105,6 @@ fn memory_of_connections_is_named() {
     );
     for bench in [first, further] {
         bench.ask_to_end();
-        bench.end_within(Duration::from_secs(20));
+        bench.end_within(PATIENCE);
     }
 }

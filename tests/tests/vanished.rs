@@ -1,8 +1,6 @@
 //! Clients that vanish without a close: their host is off or unreachable, or their process is
 //! stopped. The node releases them within the ping timeout, for every protocol.
 
-use std::time::Duration;
-
 use end_to_end::bench::Bench;
 use end_to_end::metrics::{Metrics, Scrape};
 use end_to_end::network::{Cable, Host};
@@ -117,7 +115,7 @@ fn a_host_that_vanishes_under_load_is_noticed() {
     assert_eq!(ended(&scrape, "unacknowledged"), CLIENTS);
     metrics.wait_for("crore_pinned_bytes", |bytes| bytes == 0);
     publisher.ask_to_end();
-    let total = publisher.end_within(Duration::from_secs(20));
+    let total = publisher.end_within(end_to_end::PATIENCE);
     assert_eq!(total.number(&["disconnects"]), 0, "{:?}", total.figures);
 }
 

@@ -27,7 +27,8 @@ async function browser() {
   context.setDefaultTimeout(120_000);
   const close = async () => {
     await context.close();
-    rmSync(profile, { recursive: true, force: true });
+    // Processes of the browser may still write.
+    rmSync(profile, { recursive: true, force: true, maxRetries: 50, retryDelay: 200 });
   };
   return { context, close };
 }

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use end_to_end::PATIENCE;
 use end_to_end::curl::{curl, publish};
 use end_to_end::hoarders::{HOARDERS_COUNT, HoarderOptions, Hoarders};
 use end_to_end::metrics::Metrics;
@@ -72,7 +73,7 @@ fn unfinished_handshakes() {
         }
         check_served(&server);
         for raw in &mut connections {
-            assert!(raw.closes_within(Duration::from_secs(10)), "a handshake may stay open");
+            assert!(raw.closes_within(PATIENCE), "a handshake may stay open");
         }
     }
     check_growth(&server, before);
@@ -160,7 +161,7 @@ fn endless_fragments() {
                 for _ in 0..8_192 {
                     raw.send(&fragment);
                 }
-                raw.closes_within(Duration::from_secs(10))
+                raw.closes_within(PATIENCE)
             })
         })
         .collect();
@@ -313,14 +314,12 @@ fn check_served_with(server: &Server, token: &str) {
     assert_eq!(raw.read_answer().0, 200);
 }
 
-/// Checks that another client is served soon.
+/// Checks that another client is served; each request has curl's deadline.
 fn check_served(server: &Server) {
-    let start = Instant::now();
     let url = server.url("/topics/served");
     publish(&url, "yes");
     curl(&[&url]).expect(200);
     curl(&[&server.operators_url("/readyz")]).expect(200);
-    assert!(start.elapsed() < Duration::from_secs(5), "served only after {:?}", start.elapsed());
 }
 
 fn check_growth(server: &Server, before: u64) {

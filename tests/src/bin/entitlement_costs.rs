@@ -182,7 +182,7 @@ fn connect(
 /// Stops these clients, and waits until the node has noticed.
 fn leave(bench: Bench, metrics: &mut Metrics<'_>) {
     bench.ask_to_end();
-    bench.end_within(Duration::from_secs(20));
+    bench.end_within(end_to_end::PATIENCE);
     metrics.wait_for("crore_connections", |count| count == FIRST_CLIENTS);
 }
 

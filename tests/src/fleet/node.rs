@@ -25,6 +25,7 @@ const CONFIGURATION: &str = r##"
 drain_window = "2s"
 [limits]
 message_bytes_max = "16KiB"
+log_stall_timeout = "5m"
 [websocket]
 ping_interval = "3s"
 [[log]]

@@ -258,6 +258,15 @@ impl State {
         self.lacking(topics, |client| &client.topics).next().is_none()
     }
 
+    /// Whether a subscriber of each fleet that has some has a message with this payload.
+    pub fn all_have(&self, payload: &str) -> bool {
+        let is_it = |event: &Event| matches!(event, Event::Message { data, .. } if data == payload);
+        let has_it = |client: &Client| client.events.iter().rev().any(is_it);
+        let reads = |client: &Client| matches!(client.work, Work::Subscribe { .. });
+        let mut fleets = self.fleets.iter().filter(|fleet| fleet.clients.iter().any(reads));
+        fleets.all(|fleet| fleet.clients.iter().any(has_it))
+    }
+
     /// The subscribers that lack the last message of a topic, out of these.
     pub fn without_end(&self, topics: &[String]) -> Vec<String> {
         let lacking = self.lacking(topics, |client| &client.ends);

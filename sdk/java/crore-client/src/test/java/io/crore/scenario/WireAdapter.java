@@ -70,7 +70,7 @@ final class WireAdapter implements Player.Adapter {
         start(it.object("options"));
         break;
       case "stop":
-        client.closeAsync(0, TimeUnit.SECONDS).get(5, TimeUnit.SECONDS);
+        client.closeAsync(0, TimeUnit.SECONDS).get(90, TimeUnit.SECONDS);
         break;
       case "subscribe":
         subscribe(it);
