@@ -1,6 +1,6 @@
 import { placeOf, show } from "./codec/position.js";
 import { gapCause, type HistoryPage } from "./codec/server.js";
-import { expire, expired, history, publish, type Call, type Published } from "./core/calls.js";
+import { expire, expired, history, publish, type Call, type PublishInput, type Published } from "./core/calls.js";
 import { after, close, connect } from "./core/connection.js";
 import { inspect } from "./core/inspect.js";
 import type { State } from "./core/state.js";
@@ -39,12 +39,7 @@ export class Crore {
   /** `urls`: one or several nodes, such as `wss://example.com`. */
   constructor(urls: string | readonly string[], options: Options = {}) {
     const shell = (this.shell = newShell(urls, options, () => this.persisted?.release()));
-    this.persisted = options.persist?.({
-      publish: (input, signal) => this.call((settle) => publish(shell.core, input, settle), signal),
-      producer: (id) => void (shell.core.sender = id),
-      isClosed: () => this.state.state === "closed",
-      failed: shell.blame,
-    });
+    this.persisted = options.persist?.(shell, (input, signal) => this.send(input, signal));
     const begin = () => shell.act(() => connect(shell.core));
     this.resumed = options.resume?.(shell, begin);
     if (!this.resumed) begin();
@@ -99,6 +94,10 @@ export class Crore {
       once: key === undefined ? once : binary(key),
     };
     if (this.persisted && input.once === true) return this.persisted.publish(input, signal);
+    return this.send(input, signal);
+  }
+
+  private send(input: PublishInput, signal?: AbortSignal): Promise<Published> {
     return this.call((settle) => publish(this.shell.core, input, settle), signal);
   }
 

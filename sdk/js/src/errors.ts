@@ -49,9 +49,14 @@ export class GapError extends CroreError {
 }
 
 /** The error of a code; an unknown code keeps its number. */
-export const refusal = (code: number, temporary: boolean, message: string, restart?: string, limit?: number): CroreError => new CroreError(errorName(code) ?? "error_" + code, message, code, temporary, restart, limit);
+export const refusal = (code: number, temporary: boolean, message: string, restart?: string, limit?: number): CroreError => new CroreError(errorName(code) || "error_" + code, message, code, temporary, restart, limit);
 
 export const invalid = (message: string): CroreError => new CroreError("InvalidArgument", message);
+
+/** Refuses what has not 1 to `max` bytes: S3, U4. */
+export const checkSize = (what: string, { length }: Uint8Array, max: number): void => {
+  if (!length || length > max) throw invalid(`${what} has 1 to ${max} bytes`);
+};
 
 /** Why the client is closed. */
 export const closedBy = (state: State): CroreError => {

@@ -13,8 +13,6 @@ export type {
   HistoryOptions,
   Options,
   Persist,
-  Persisted,
-  PersistHost,
   PublishOptions,
   Resume,
   Start,

@@ -15,17 +15,13 @@ export type TokenSource = (
 ) => string | undefined | Promise<string | undefined>;
 
 /** Keeps publications over the end of the program: see `crore/persist`. */
-export type Persist = (host: PersistHost) => Persisted;
-
-/** What a client gives to its `persist`. */
-export interface PersistHost {
-  publish(input: PublishInput, signal?: AbortSignal): Promise<Published>;
-  producer(id: Uint8Array): void;
-  isClosed(): boolean;
-  failed(error: unknown): void;
+export interface Persist {
+  readonly name: string;
+  /** `publish` sends, for the client. @internal */
+  (shell: Shell, publish: Persisted["publish"]): Persisted;
 }
 
-/** What a client needs of its `persist`. */
+/** What a client needs of its `persist`. @internal */
 export interface Persisted {
   publish(input: PublishInput, signal?: AbortSignal): Promise<Published>;
   idle(): Promise<void>;
@@ -67,6 +63,12 @@ export interface Options {
   resume?: Resume;
   /** `persist(storage)` of `crore/persist`: `once` publications survive the program. */
   persist?: Persist;
+  /**
+   * The first frames, with the token, go with the handshake, which saves a round trip. What is on
+   * the way has to take a head of 12 KiB, and must not log it. If such a handshake fails, the next
+   * one goes without.
+   */
+  handshakeFrames?: boolean;
   /** Takes the events of the log: never payloads or tokens. */
   log?: (level: Level, event: string, fields: Record<string, unknown>) => void;
   /** Another WebSocket than the platform's, such as that of the package `ws`. */

@@ -8,8 +8,9 @@
 
 import type { PublishInput, Published } from "./core/calls.js";
 import { bytesOf, hexOf } from "./hex.js";
-import type { Persist, PersistHost, Persisted } from "./options.js";
+import type { Persist, Persisted } from "./options.js";
 import { platform, randomBytes } from "./platform.js";
+import type { Shell } from "./shell.js";
 import type { Storage } from "./storage.js";
 
 export { resume, type ResumeOptions } from "./resume.js";
@@ -29,7 +30,7 @@ interface Lane {
  * need other names here.
  */
 export function persist(storage: Storage, name = ""): Persist {
-  return (host) => new Persistence(storage, name, host);
+  return (shell, publish) => new Persistence(storage, name, shell, publish);
 }
 
 class Persistence implements Persisted {
@@ -44,10 +45,11 @@ class Persistence implements Persisted {
   constructor(
     private readonly storage: Storage,
     private readonly name: string,
-    private readonly host: PersistHost,
+    private readonly shell: Shell,
+    private readonly pass: Persisted["publish"],
   ) {
     this.order = this.loaded = this.load();
-    this.loaded.catch((error) => host.failed(error));
+    this.loaded.catch((error) => shell.blame(error));
   }
 
   /** Publishes: stored first, then sent, in the order of the calls. */
@@ -70,7 +72,7 @@ class Persistence implements Persisted {
   private async store(input: PublishInput, signal?: AbortSignal): Promise<{ answer: Promise<Published> }> {
     await this.loaded;
     // Given up before it has a number: the client refuses it.
-    if (signal?.aborted) return { answer: this.host.publish(input, signal) };
+    if (signal?.aborted) return { answer: this.pass(input, signal) };
     if (this.next > this.lane.reserved) await this.reserve();
     const sequence = this.next++;
     await this.storage.set(this.entry(sequence), textOf(input));
@@ -81,19 +83,19 @@ class Persistence implements Persisted {
     this.open.add(sequence);
     let isAnswered = false;
     try {
-      const published = await this.host.publish({ ...input, sequence }, signal);
+      const published = await this.pass({ ...input, sequence }, signal);
       isAnswered = true;
       return published;
     } finally {
       this.open.delete(sequence);
       // What the end of the program leaves unanswered is for the next one.
-      if (isAnswered || !this.host.isClosed()) this.forget(sequence);
+      if (isAnswered || this.shell.core.shown.state !== "closed") this.forget(sequence);
     }
   }
 
   private forget(sequence: number): void {
     const forgotten = this.order.then(() => this.storage.delete(this.entry(sequence)));
-    this.order = forgotten.catch((error) => this.host.failed(error));
+    this.order = forgotten.catch((error) => this.shell.blame(error));
   }
 
   private entry(sequence: number): string {
@@ -110,14 +112,14 @@ class Persistence implements Persisted {
     this.key = `crore:once:${this.name}:${await this.takeLane()}`;
     const text = await this.storage.get(this.key);
     this.lane = text ? (JSON.parse(text) as Lane) : { id: hexOf(randomBytes(16)), first: 1, reserved: 0 };
-    this.host.producer(bytesOf(this.lane.id));
+    this.shell.core.sender = bytesOf(this.lane.id);
     const left: [number, PublishInput][] = [];
     for (let sequence = this.lane.first; sequence <= this.lane.reserved; sequence++) {
       const entry = await this.storage.get(this.entry(sequence));
       if (entry) left.push([sequence, inputOf(entry)]);
     }
     this.next = this.lane.reserved + 1;
-    for (const [sequence, input] of left) this.send(sequence, input).catch((error) => this.host.failed(error));
+    for (const [sequence, input] of left) this.send(sequence, input).catch((error) => this.shell.blame(error));
     await this.reserve();
   }
 

@@ -58,9 +58,9 @@ export const socketUrl = (url: string): string => {
 /** The log that `localStorage.crore` asks for, in browsers. */
 export const consoleLog = (): ((level: string, event: string, fields: object) => void) | undefined => {
   try {
-    if (!platform.localStorage?.crore) return undefined;
+    if (platform.localStorage?.crore) return (level, event, fields) => console[level as Level]("crore", event, fields);
   } catch {
-    return undefined;
+    // The page may not use its storage.
   }
-  return (level, event, fields) => console[level as Level]("crore", event, fields);
+  return undefined;
 };

@@ -5,15 +5,15 @@ import { closed, failed, lost, opened, probe, tick, wakeAt } from "./core/connec
 import { received } from "./core/frames.js";
 import { newCore, type Core, type State } from "./core/state.js";
 import { sourceAnswered, sourceFailed } from "./core/tokens.js";
-import { invalid, type CroreError } from "./errors.js";
+import { checkSize, invalid, type CroreError } from "./errors.js";
 import type { Options, TokenSource } from "./options.js";
 import { clock, consoleLog, platform, randomBytes, socketUrl, type SocketEvent, type SocketLike } from "./platform.js";
 
 /** Numbers of the rules; they are inlined. */
 const enum Limit {
   UnsentMax = 1024 * 1024, // U15
-  /** The longest wait of the platforms' timers. */
-  TimerMsMax = 0x7fffffff,
+  /** Below the longest wait of the platforms' timers. */
+  TimerMsMax = 1e9,
 }
 
 export interface Shell {
@@ -26,6 +26,10 @@ export interface Shell {
   onError: Set<(error: CroreError) => void>;
 }
 
+/** A frame in the handshake: an offered subprotocol. */
+const offer = (frame: Uint8Array): string =>
+  "crore.frame." + btoa(String.fromCharCode(...frame)).replace(/=/g, "").replace(/\+/g, "-").replace(/\//g, "_");
+
 /** Text as bytes. */
 export const binary = (data: string | Uint8Array): Uint8Array => {
   return typeof data === "string" ? encodeUtf8(data) : data;
@@ -36,7 +40,7 @@ export const newShell = (urls: string | readonly string[], options: Options, end
   const Socket = options.webSocket ?? platform.WebSocket;
   if (!Socket) throw invalid("give `webSocket`");
   const sender = binary(options.producerId ?? randomBytes(16));
-  if (!sender.length || sender.length > 64) throw invalid("an id has 1 to 64 bytes");
+  checkSize("an id", sender, 64);
   const log = options.log ?? consoleLog();
   const onState: Shell["onState"] = new Set();
   const onError: Shell["onError"] = new Set();
@@ -84,11 +88,11 @@ export const newShell = (urls: string | readonly string[], options: Options, end
     act(() => tick(core));
   };
 
-  const dial = (url: string): void => {
+  const dial = (url: string, early: Uint8Array[]): void => {
     let isOpen = false;
     let it: SocketLike;
     try {
-      it = socket = new Socket!(url, ["crore.v1"]);
+      it = socket = new Socket!(url, ["crore.v1", ...early.map(offer)]);
     } catch {
       return later(() => act(() => failed(core)));
     }
@@ -141,7 +145,7 @@ export const newShell = (urls: string | readonly string[], options: Options, end
     random: Math.random,
     dial,
     hangUp,
-    isBlocked: () => (socket?.bufferedAmount ?? 0) > Limit.UnsentMax,
+    isBlocked: () => socket?.bufferedAmount! > Limit.UnsentMax,
     transmit(bytes) {
       try {
         socket?.send(bytes);

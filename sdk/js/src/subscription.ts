@@ -12,15 +12,6 @@ export interface MessagesOptions {
   gaps?: "throw" | "report";
 }
 
-/** An iterator whose end is an absent value. */
-const iterator = <T>(take: () => Promise<T | undefined>): AsyncIterableIterator<T> => {
-  const it: AsyncIterableIterator<T> = {
-    next: () => take().then((value) => ({ done: value === undefined, value }) as IteratorResult<T>),
-    [Symbol.asyncIterator]: () => it,
-  };
-  return it;
-};
-
 /**
  * The items of one topic or filter, over all connections, in the log's order. It has one reader: an
  * item counts as processed when the reader asks for the next one.
@@ -79,20 +70,31 @@ export class Subscription implements AsyncIterable<Item> {
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Item> {
-    return iterator(() => this.next());
+    return this.iterate(() => true);
   }
 
   /** Only the messages. A gap throws `GapError` in its place; iterate again to go on. */
   messages(options: MessagesOptions = {}): AsyncIterableIterator<Message> {
-    return iterator(async () => {
-      for (;;) {
-        const item = await this.next();
-        if (!item || item.kind === "message") return item;
-        if (item.kind === "gap" && options.gaps !== "report") {
-          throw new GapError(item.from, item.to, item.cause, item.partition);
-        }
+    return this.iterate((item) => {
+      if (item.kind === "gap" && options.gaps !== "report") {
+        throw new GapError(item.from, item.to, item.cause, item.partition);
       }
+      return item.kind === "message";
     });
+  }
+
+  /** An iterator over the items that `accepts` wants. What is there is taken at once, as in `each`. */
+  private iterate<T extends Item>(accepts: (item: Item) => boolean): AsyncIterableIterator<T> {
+    const it: AsyncIterableIterator<T> = {
+      next: async () => {
+        for (;;) {
+          const value = this.take() ?? (await this.next());
+          if (!value || accepts(value)) return { done: !value, value } as IteratorResult<T>;
+        }
+      },
+      [Symbol.asyncIterator]: () => it,
+    };
+    return it;
   }
 
   /**

@@ -4,7 +4,8 @@ import { Core } from "./core_driver.mjs";
 import { named } from "./frame_names.mjs";
 import { NEEDS, bytesOf, errorEffect, hexOf, itemEffect, messageFields, startOf } from "./adapter_shared.mjs";
 
-export function coreAdapter() {
+/** `handshakeFrames`: the first frames go with the handshake. */
+export function coreAdapter(handshakeFrames = false) {
   let core, now, tokens, labels, calls, isManual, effects;
 
   const acts = {
@@ -22,6 +23,7 @@ export function coreAdapter() {
         producerId: options.producer_id ? bytesOf(options.producer_id) : new Uint8Array(16).fill(7),
         backoff: { base: base_ms, max: max_ms, resetAfter: reset_after_ms },
         buffer: { items: options.buffer?.items },
+        handshakeFrames,
         random: () => (random.length > 1 ? random.shift() : random[0]),
       });
       core.start(now);
@@ -76,7 +78,7 @@ export function coreAdapter() {
     for (let rounds = 0; core && core.outputs.length; rounds++) {
       if (rounds > 1000) throw new Error("the core spins");
       for (const output of core.outputs.splice(0)) {
-        if (output.do === "connect") effects.push({ connect: output.url });
+        if (output.do === "connect") effects.push({ connect: output.url, early: output.early.map(hexOf) });
         else if (output.do === "send") effects.push({ send: hexOf(output.bytes) });
         else if (output.do === "close") effects.push({ close: output.code });
         else if (output.do === "state") effects.push({ ...output.state });

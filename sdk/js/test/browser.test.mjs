@@ -62,7 +62,7 @@ test("the bundle works in Chromium", SKIP, async () => {
     const page = await context.newPage();
     await page.goto(url);
     const first = await page.evaluate(async (address) => {
-      globalThis.client = new Crore(address, { backoff: { base: 20, max: 200 } });
+      globalThis.client = new Crore(address, { backoff: { base: 20, max: 200 }, handshakeFrames: true });
       globalThis.subscription = client.subscribe("page/ü");
       globalThis.next = async () => {
         for (;;) {
@@ -73,9 +73,11 @@ test("the bundle works in Chromium", SKIP, async () => {
       };
       await client.ready();
       await client.publish("page/ü", "grüße", { once: true });
-      return next();
+      const hasWaited = client.inspect().events.some(({ event }) => event === "waiting");
+      return [await next(), hasWaited];
     }, node.url);
-    assert.equal(first, "grüße");
+    // C2: with the first frames in the handshake.
+    assert.deepEqual(first, ["grüße", false]);
 
     // A kill of the node: the page comes back by itself and misses nothing.
     await node.kill();

@@ -121,3 +121,64 @@ test("T9: a call of the source has ten seconds, and a late result is dropped", (
   core.tick(10_250);
   assert.equal(core.outputs.splice(0).filter((it) => it.do === "token").length, 1);
 });
+
+/** The types of the frames that go with the next handshake. */
+const early = (core) => core.outputs.splice(0).find((it) => it.do === "connect").early.map(([type]) => type);
+
+test("C2: the first frames go with the handshake and not again, and what changes meanwhile follows", () => {
+  const core = started({ handshakeFrames: true, token: "first" });
+  assert.deepEqual(early(core), [1]);
+  core.opened(0);
+  assert.deepEqual(taken(core), []);
+  core.received(0, bytesOf(WELCOME));
+  const ended = core.subscribe(0, "a");
+  core.subscribe(0, "kept");
+  core.closed(0, 1006);
+  // After an attempt that failed with frames the next one goes without, the one after it with them.
+  for (const frames of [[1, 2], [], [1, 2]]) {
+    core.outputs.length = 0;
+    core.tick(core.wakeAt);
+    assert.deepEqual(early(core), frames);
+    core.failed(0);
+  }
+  core.tick(core.wakeAt);
+  core.failed(0);
+  core.outputs.length = 0;
+  core.tick(core.wakeAt);
+  assert.deepEqual(early(core), [1, 2]);
+  const { number } = ended;
+  core.unsubscribe(0, ended);
+  const again = core.subscribe(0, "a");
+  core.renew("second");
+  assert.deepEqual(taken(core), []);
+  core.opened(0);
+  assert.deepEqual(taken(core), [`send 03000${1}0${number}`, `send 02000${1}0${again.number}00016100`]);
+  core.received(0, bytesOf(WELCOME));
+  const [renewal] = taken(core);
+  assert.match(renewal, /^send 09/);
+  assert.ok(renewal.endsWith(hexOf(new TextEncoder().encode("second"))));
+});
+
+test("C2: more than 8 KiB follow the handshake", () => {
+  const core = started({ handshakeFrames: true });
+  core.opened(0);
+  core.received(0, bytesOf(WELCOME));
+  for (let number = 0; number < 40; number++) core.subscribe(0, String(number).padStart(250, "0"));
+  core.closed(0, 1006);
+  core.outputs.length = 0;
+  core.tick(core.wakeAt);
+  assert.deepEqual(early(core), []);
+  core.opened(0);
+  assert.match(taken(core).join(), /^send 01.*,send 02.*/);
+});
+
+test("C6: a refusal of the long head is repeated without the frames, and final without them", () => {
+  const core = started({ handshakeFrames: true });
+  for (const [frames, state] of [[[1], "waiting"], [[], "closed"]]) {
+    assert.deepEqual(early(core), frames);
+    core.failed(0, 431);
+    assert.equal(core.state.state, state);
+    core.outputs.length = 0;
+    core.tick(core.wakeAt ?? 0);
+  }
+});

@@ -12,7 +12,7 @@ export class Core {
       options,
       producerId,
       {
-        dial: (url) => out({ do: "connect", url }),
+        dial: (url, early) => out({ do: "connect", url, early }),
         transmit: (bytes) => out({ do: "send", bytes }),
         hangUp: (code) => out({ do: "close", code }),
         askToken: (id, reason) => out({ do: "token", id, reason }),

@@ -3,7 +3,7 @@
 import { Crore } from "../dist/index.js";
 
 const url = (globalThis.Deno?.args ?? globalThis.process.argv.slice(2))[0];
-const client = new Crore(url, { backoff: { base: 20, max: 200 } });
+const client = new Crore(url, { backoff: { base: 20, max: 200 }, handshakeFrames: true });
 const subscription = client.subscribe("runtime/é");
 const wild = client.subscribe("runtime/#");
 
@@ -18,6 +18,8 @@ async function next(it, wanted) {
 }
 
 await client.ready();
+// The runtime's WebSocket takes the first frames: the first attempt has not failed.
+if (client.inspect().events.some(({ event }) => event === "waiting")) throw new Error(JSON.stringify(client.inspect().events));
 await client.publish("runtime/é", "1", { once: true });
 await next(subscription, "1");
 await next(wild, "1");

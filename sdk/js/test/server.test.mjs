@@ -309,6 +309,44 @@ test("tokens: a source is called, a refused one is final, permissions hold", asy
   }
 });
 
+test("C2: the first frames go with the handshake, with the token, and a failed one is repeated without them", async () => {
+  const { node, token } = await guarded();
+  const good = token("3h", "--sub", "a", "--all", "#");
+  const offers = [];
+  class Offering extends WebSocket {
+    constructor(url, protocols) {
+      // The first one reaches nobody.
+      super(offers.length ? url : `ws://${ownAddress()}:9`, protocols);
+      offers.push(protocols);
+    }
+  }
+  const client = new Crore(node.url, { ...QUICK, token: good, handshakeFrames: true, webSocket: Offering });
+  try {
+    const subscription = client.subscribe("a");
+    await client.ready();
+    await client.publish("a", "1");
+    assert.equal((await message(subscription)).text(), "1");
+    const gone = when(client, "waiting");
+    await node.kill();
+    await gone;
+    await node.start();
+    await client.ready();
+    await client.publish("a", "2");
+    const frames = offers.map(([protocol, ...rest]) => {
+      assert.equal(protocol, "crore.v1");
+      return rest.map((offer) => Buffer.from(/^crore\.frame\.([\w-]+)$/.exec(offer)[1], "base64url"));
+    });
+    // Attempts take turns until one succeeds. With a ticket HELLO is alone.
+    assert.deepEqual(frames.slice(0, 2).map((list) => list.length), [1, 0]);
+    assert.ok(frames[2].length > 0);
+    assert.equal(frames[0][0][0], 1);
+    assert.ok(frames[0][0].includes(good));
+  } finally {
+    await client.close({ drain: 0 });
+    await node.remove();
+  }
+});
+
 test("R11, P14: a named subscription resumes from what was processed, over a new program", () =>
   withNode(ON_DISK, async (node, connect) => {
     for (const topic of ["a", "w/#"]) {

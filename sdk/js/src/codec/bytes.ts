@@ -48,7 +48,7 @@ export const wide = (reader: Reader): number => {
 /** A varint of at most 2^53 - 1. */
 export const varint = (reader: Reader): number => {
   const value = wide(reader);
-  return value > Number.MAX_SAFE_INTEGER ? fault(Fault.Varint) : value;
+  return Number.isSafeInteger(value) ? value : fault(Fault.Varint);
 };
 
 export const varint32 = (reader: Reader): number => {
@@ -60,7 +60,7 @@ export const varint32 = (reader: Reader): number => {
 export const epoch = (reader: Reader): string => {
   const from = reader.at;
   const value = wide(reader);
-  return value > Number.MAX_SAFE_INTEGER ? decimalOf(reader.source.subarray(from, reader.at)) : String(value);
+  return Number.isSafeInteger(value) ? String(value) : decimalOf(reader.source.subarray(from, reader.at));
 };
 
 /** Decimal text of a varint's bytes, for numbers above 2^53. Rare, so it may be slow. */

@@ -5,7 +5,7 @@ import type { Place } from "./position.js";
 import type { Tag } from "../message.js";
 import { encodeUtf8 } from "./utf8.js";
 
-type Option = [key: number, value: string | Uint8Array | 0 | undefined];
+type Option = [key: number, value: string | Uint8Array | undefined];
 type Maybe<T> = T | undefined;
 
 const POLICIES = ["replay", "conflate", "drop", "disconnect"];
@@ -15,7 +15,7 @@ const body = (flags: number, fields: readonly Part[], options: readonly Option[]
   const given: Part[] = [];
   let count = 0;
   for (const [key, value] of options) {
-    if (value === undefined || value === 0) continue;
+    if (value === undefined) continue;
     count++;
     if (typeof value === "string") given.push(key, value);
     else given.push(key, value.length, value);
@@ -53,7 +53,7 @@ export const encodeHello = (
   cursors: readonly Part[] = [],
   pingIntervalS = 0,
 ): Uint8Array => {
-  const options: Option[] = [[1, token], [6, name], [3, ticket], [17, cursors.length && pack(cursors)]];
+  const options: Option[] = [[1, token], [6, name], [3, ticket], [17, cursors.length ? pack(cursors) : undefined]];
   return pack([1, ...body(0, [1, pingIntervalS], options)]);
 };
 
@@ -66,7 +66,7 @@ export const subscribeItem = (
   credit?: number,
 ): Part[] => {
   const options: Option[] = [
-    [5, credit && pack([credit])],
+    [5, credit ? pack([credit]) : undefined],
     [7, policy && pack([POLICIES.indexOf(policy)])],
   ];
   return [subscription, ...body(failOnGap ? 1 : 0, [filter, ...start], options)];
@@ -95,7 +95,7 @@ export const encodePublish = (
     ...tags.map(([name, value]): Option => [4, pack([name, encodeUtf8(value)])]),
     [11, producer && pack([sequence, producer])],
     [13, key],
-    [15, expectedEpoch === undefined ? undefined : pack([epochPart(expectedEpoch)])],
+    [15, expectedEpoch && pack([epochPart(expectedEpoch)])],
   ];
   return pack([4, ...body(fields.retain ? 1 : 0, [request, topic], options), payload]);
 };

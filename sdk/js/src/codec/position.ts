@@ -13,10 +13,10 @@ export interface Place {
 export const show = (place: Place): string => place.inEpoch + ":" + place.upTo;
 
 /** The place of a text, or nothing if the text is no position. */
-export const parse = (text: string): Place | undefined => {
-  const match = /^(0|[1-9][0-9]{0,19}):(0|[1-9][0-9]{0,15})$/.exec(text);
+export const parse = (text: string | undefined): Place | undefined => {
+  const match = /^(0|[1-9][0-9]{0,19}):(0|[1-9][0-9]{0,15})$/.exec(text!);
   const offset = Number(match?.[2]);
-  return offset <= Number.MAX_SAFE_INTEGER ? { inEpoch: match![1]!, upTo: offset } : undefined;
+  return Number.isSafeInteger(offset) ? { inEpoch: match![1]!, upTo: offset } : undefined;
 };
 
 /** The place of an application's text. */

@@ -132,27 +132,11 @@ export const gapCause = (reason: number): string => ["evicted", "unknown_epoch",
 export const skipReason = (reason: number): string => [, "conflated", , "dropped"][reason] ?? "other";
 
 /**
- * The layout of each type: the flags that it defines, then a letter of `FIELDS` for each field. A
- * field behind a number is there if the flags have one of its bits.
+ * The layouts from WELCOME on: the flags that the type defines, then a letter of `FIELDS` for each
+ * field. A field behind a number is there if the flags have one of its bits.
  */
-const LAYOUTS: Record<number, string> = {
-  [Type.Ping]: "0eo",
-  [Type.Pong]: "0eo",
-  [Type.Welcome]: "0Vcuwwwuo",
-  [Type.Subscribed]: "7us",
-  [Type.Unsubscribed]: "0uuo",
-  [Type.NamedMessage]: "1n",
-  [Type.CaughtUp]: "1u1uvo",
-  [Type.Gap]: "1u1uevvbo",
-  [Type.Skipped]: "1u1u1evvbo",
-  [Type.Published]: "1uevo",
-  [Type.HistoryPage]: "7uev4v4v4bor",
-  [Type.Error]: "7buut2e2v4wo",
-  [Type.GoAway]: "0uwol",
-  [Type.Renewed]: "0uwo",
-  [Type.TicketIssued]: "0uwko",
-  [Type.TokenExpires]: "0wo",
-};
+const LAYOUTS =
+  "0Vcuwwwuo 7us 0uuo  1n 1u1uvo 1u1uevvbo 1u1u1evvbo 1uevo 7uev4v4v4bor 7buut2e2v4wo 0uwol 0uwo 0uwko 0wo".split(" ");
 
 /** The options that a type may have, beside a lineage. */
 const KNOWN: Record<number, number[]> = {
@@ -171,7 +155,8 @@ export const decode = (bytes: Uint8Array): Frame => {
     const flags = flagsOf(reader, 1);
     return [type, flags, varint32(reader), message(reader, flags, "", "")];
   }
-  const layout = LAYOUTS[type] ?? fault(Fault.Type);
+  const isPing = type === Type.Ping || type === Type.Pong;
+  const layout = isPing ? "0eo" : LAYOUTS[type - Type.Welcome] ?? fault(Fault.Type);
   const flags = flagsOf(reader, Number(layout[0]));
   const frame: any[] = [type, flags];
   let bits = 255;

@@ -9,7 +9,7 @@ import { encodeHistory, encodePublish, type PublishFields } from "../codec/clien
 import type { Place } from "../codec/position.js";
 import type { HistoryPage } from "../codec/server.js";
 import { checkLength } from "../codec/topics.js";
-import { CroreError, invalid } from "../errors.js";
+import { CroreError, checkSize, invalid } from "../errors.js";
 import type { HistoryOptions } from "../options.js";
 import { checkOpen, doubled, mayRequest, nextRequest, note, type Core } from "./state.js";
 
@@ -73,7 +73,7 @@ const enum Code {
 export const publish = (core: Core, input: PublishInput, settle: Settle<Published>): Call => {
   const { topic, payload, once } = input;
   const key = once instanceof Uint8Array ? once : undefined;
-  if (key && (!key.length || key.length > 128)) throw invalid("a key has 1 to 128 bytes");
+  if (key) checkSize("a key", key, 128);
   if (payload.length > core.payloadMax) throw tooLong(core);
   const isNumbered = once === true;
   if (isNumbered && core.isFenced) throw new CroreError("Fenced", "another client has this id");
@@ -126,7 +126,7 @@ export const pump = (core: Core): void => {
   if (!core.unsent.size || !mayRequest(core) || core.isBlocked()) return;
   for (const call of core.unsent) {
     // U8: nothing new before what was refused.
-    if (call.isOnce && core.refusedUntil !== undefined) continue;
+    if (call.isOnce && core.refusedUntil) continue;
     unqueue(core, call);
     if (call.weight - Limit.CallBytes > core.payloadMax) settle(core, call, tooLong(core));
     else {
@@ -148,7 +148,7 @@ const kept = (core: Core): Call[] => [...core.open.values()].filter((it) => it.i
 
 /** U7: everything kept goes out again. */
 export const repeat = (core: Core): void => {
-  core.refusedUntil = undefined;
+  core.refusedUntil = 0;
   core.repeatAt = Infinity;
   core.hasGivenUp = false;
   for (const call of kept(core)) {
@@ -177,10 +177,10 @@ const unqueue = (core: Core, call: Call): void => {
 
 /** Those refused are repeated once all others have their answers. */
 const planRepeat = (core: Core): void => {
-  if (core.refusedUntil === undefined) return;
+  if (!core.refusedUntil) return;
   const calls = kept(core);
-  if (calls.every((it) => it.isOnWire)) core.refusedUntil = undefined;
-  core.repeatAt = calls.some((it) => it.isOnWire) ? Infinity : core.refusedUntil ?? Infinity;
+  if (calls.every((it) => it.isOnWire)) core.refusedUntil = 0;
+  core.repeatAt = calls.some((it) => it.isOnWire) ? Infinity : core.refusedUntil || Infinity;
 };
 
 /** ERROR about a request; false if it is about nothing. */
@@ -200,14 +200,14 @@ export const refuse = (core: Core, request: number, error: CroreError): boolean 
 
 /** U8 */
 const putOff = (core: Core, call: Call): boolean => {
-  if (core.refusedUntil === undefined && !core.hasGivenUp && call.refusals >= Limit.RefusalsMax) {
+  if (!core.refusedUntil && !core.hasGivenUp && call.refusals >= Limit.RefusalsMax) {
     core.hasGivenUp = true;
     return false;
   }
   const delay = doubled(Limit.RefusedMs, call.refusals, Limit.RefusedMsMax);
   call.refusals = Math.min(call.refusals + 1, Limit.RefusalsMax);
   call.isOnWire = false;
-  core.refusedUntil = Math.max(core.refusedUntil ?? 0, core.nowMs + delay);
+  core.refusedUntil = Math.max(core.refusedUntil, core.nowMs + delay);
   planRepeat(core);
   return true;
 };
@@ -219,12 +219,12 @@ export const inFlight = (core: Core): number => [...core.open.values()].filter((
 
 /** The end of a connection: U2. */
 export const callsLost = (core: Core): void => {
-  for (const call of [...core.open.values()]) {
+  core.open.forEach((call) => {
     call.isOnWire = false;
     if (!call.isOnce) expire(core, call);
-  }
+  });
   core.repeatAt = Infinity;
-  core.refusedUntil = undefined;
+  core.refusedUntil = 0;
 };
 
 export const expired = (): CroreError => new CroreError("Expired", "it was not sent");

@@ -1,17 +1,19 @@
 /** C, G, L, X: the life of a connection, and what the platform reports about it. */
 
+import { pack } from "../codec/bytes.js";
 import { Plain, encodeHello } from "../codec/client.js";
 import { closedBy } from "../errors.js";
 import { callsLost, endCalls, expireDue, inFlight, pump, repeat } from "./calls.js";
 import { Phase, doubled, note, send, type Core, type State } from "./state.js";
 import { detach } from "./subscription.js";
-import { active, ask, remove } from "./subscriptions.js";
+import { active, ask, remove, requests } from "./subscriptions.js";
 import { askTicketIfDue, planTicket, present } from "./tickets.js";
 import { askSource, sourceFailed } from "./tokens.js";
 
 /** Numbers of the rules; they are inlined. */
 const enum Limit {
   OpenMsMax = 10_000, // C7
+  EarlyBytesMax = 8 * 1024, // C2
   ProbeMs = 3_000,
   /** No event tells when a socket has room again. */
   UnsentCheckMs = 20,
@@ -49,31 +51,49 @@ export const connect = (core: Core): void => {
 export const open = (core: Core): void => {
   const { urls } = core;
   const url = core.preferred.shift() ?? urls[core.turn++ % urls.length]!;
+  let early: Uint8Array[] = [];
+  if (core.options.handshakeFrames && !core.isPlain) {
+    early = greeting(core);
+    if (pack(early).length > Limit.EarlyBytesMax) early = [];
+    else core.early = new Set(active(core).map((it) => it.number));
+  }
   setPhase(core, Phase.Opening);
-  core.openedAt = undefined;
+  core.openedAt = Infinity;
   core.wasUnauthorized = false;
   note(core, "connecting", { url });
   if (core.shown.state !== "connecting") setState(core, { state: "connecting" });
-  core.dial(url);
+  core.dial(url, early);
 };
 
-/** The WebSocket is open: C2. */
+/** HELLO, and SUBSCRIBE of everything: C2, R4. */
+const greeting = (core: Core): Uint8Array[] => {
+  const cursors = present(core);
+  const held = cursors && core.held;
+  const asked = active(core).filter((it) => !held?.covers.has(it.number));
+  return [encodeHello(core.bearer, core.options.name, held?.ticket, cursors), ...requests(asked)];
+};
+
+/** The WebSocket is open. */
 export const opened = (core: Core): void => {
   if (core.phase !== Phase.Opening) return;
   setPhase(core, Phase.Greeting);
   core.openedAt = core.heardAt = core.nowMs;
   core.pingedAt = undefined;
   core.probeUntil = Infinity;
-  const cursors = present(core);
-  const held = cursors && core.held;
-  core.transmit(encodeHello(core.bearer, core.options.name, held?.ticket, cursors));
-  ask(core, active(core).filter((it) => !held?.covers.has(it.number)));
+  const { early } = core;
+  if (early) {
+    // What has changed since the handshake.
+    early.forEach((number) => core.byNumber.has(number) || send(core, Plain.Unsubscribe, 1, number));
+    ask(core, active(core).filter((it) => !early.has(it.number)));
+  } else greeting(core).forEach(core.transmit);
 };
 
 /** The connection could not be opened; C6. */
 export const failed = (core: Core, status?: number, retryAfterS = 0): void => {
   if (!status) return lost(core, { reason: "network" }, true);
-  lost(core, { reason: "refused", status }, /^(408|425|429|5..)$/.test(`${status}`), Math.min(retryAfterS, 3_600) * 1_000);
+  // Something on the way may not take such a long head: the next attempt goes without the frames.
+  const passing = core.early ? /^(4(0[08]|1[34]|2[59]|31)|5..)$/ : /^(4(08|2[59])|5..)$/;
+  lost(core, { reason: "refused", status }, passing.test(`${status}`), Math.min(retryAfterS, 3_600) * 1_000);
 };
 
 export const closed = (core: Core, code: number): void => {
@@ -84,9 +104,11 @@ export const closed = (core: Core, code: number): void => {
 /** The end of a connection or attempt; plans the next one. */
 export const lost = (core: Core, end: End, again: boolean, moreMs = 0): void => {
   if (core.phase < Phase.Opening) return;
-  const lasted = core.openedAt === undefined ? 0 : core.nowMs - core.openedAt;
+  const lasted = core.nowMs - core.openedAt;
   const { reason, code } = end;
-  if (core.openedAt !== undefined) note(core, "lost", { reason, code }, "info");
+  if (core.openedAt < Infinity) note(core, "lost", { reason, code }, "info");
+  core.isPlain = core.phase === Phase.Opening && !!core.early;
+  core.early = undefined;
   setPhase(core, Phase.Waiting);
   core.byAlias.clear();
   core.byFilter.forEach(detach);
@@ -111,7 +133,7 @@ export const lost = (core: Core, end: End, again: boolean, moreMs = 0): void => 
   wait(core, end, plan ? moreMs : backOff(core, lasted) + moreMs);
 };
 
-/** C4: the wait after a connection that lasted so long; 0 if it was none. */
+/** C4: the wait after a connection that lasted so long. */
 export const backOff = (core: Core, lasted: number): number => {
   if (lasted >= (core.options.backoff?.resetAfter ?? 10_000)) core.waits = 0;
   return delay(core, core.waits++);
@@ -138,7 +160,7 @@ export const terminate = (core: Core, state: State): void => {
   note(core, "closed", { reason, code }, isRequested ? "info" : "error");
   setState(core, state);
   endCalls(core);
-  for (const it of [...core.byFilter.values()]) remove(core, it, isRequested ? undefined : closedBy(state));
+  core.byFilter.forEach((it) => remove(core, it, isRequested ? undefined : closedBy(state)));
 };
 
 /** Ends a connection that may be open, and the client. */
@@ -235,14 +257,17 @@ const tickReady = (core: Core): void => {
 export const wakeAt = (core: Core): number => {
   const { phase } = core;
   if (phase === Phase.Closed) return Infinity;
-  let at = Math.min(core.closeAt, core.asked?.endsAt ?? Infinity, core.deadline);
-  if (phase === Phase.Waiting) return Math.min(at, core.waitUntil);
-  if (phase === Phase.Token) return at;
-  if (phase < Phase.Ready) return Math.min(at, core.phaseSince + Limit.OpenMsMax);
-  if (core.silenceMs) at = Math.min(at, (core.pingedAt ?? core.heardAt) + core.silenceMs);
-  at = Math.min(at, core.probeUntil, core.askAt);
-  if (core.plan) return at;
-  if (core.unsent.size && core.isBlocked()) at = Math.min(at, core.nowMs + Limit.UnsentCheckMs);
-  core.byFilter.forEach((it) => (at = Math.min(at, it.retryAt)));
-  return Math.min(at, core.ticketAt, core.repeatAt);
+  let at = Math.min(core.closeAt, core.deadline, core.asked?.endsAt ?? Infinity);
+  const sooner = (time: number) => void (at = Math.min(at, time));
+  if (phase === Phase.Waiting) sooner(core.waitUntil);
+  else if (phase === Phase.Ready) {
+    if (core.silenceMs) sooner((core.pingedAt ?? core.heardAt) + core.silenceMs);
+    sooner(Math.min(core.probeUntil, core.askAt));
+    if (!core.plan) {
+      if (core.unsent.size && core.isBlocked()) sooner(core.nowMs + Limit.UnsentCheckMs);
+      core.byFilter.forEach((it) => sooner(it.retryAt));
+      sooner(Math.min(core.ticketAt, core.repeatAt));
+    }
+  } else if (phase > Phase.Token) sooner(core.phaseSince + Limit.OpenMsMax);
+  return at;
 };

@@ -35,7 +35,8 @@ export type TokenReason = "first" | "expires" | "refused";
 export interface Host {
   /** A fraction from 0 to 1. */
   random(): number;
-  dial(url: string): void;
+  /** Connects, with these frames in the handshake. */
+  dial(url: string, early: Uint8Array[]): void;
   transmit(bytes: Uint8Array): void;
   /** 1006: without a close frame. */
   hangUp(code: number): void;
@@ -82,7 +83,11 @@ export interface Core extends Host {
   phase: Phase;
   phaseSince: number;
   waitUntil: number;
-  openedAt?: number;
+  openedAt: number;
+  /** C2: HELLO went with the handshake, and SUBSCRIBE of these. */
+  early?: Set<number>;
+  /** The last attempt failed with frames in its handshake, so the next one goes without. */
+  isPlain?: boolean;
   /** C4: waits since a connection has lasted. */
   waits: number;
   /** C3: the next of the URLs. */
@@ -117,8 +122,8 @@ export interface Core extends Host {
   onceCount: number;
   keptBytes: number;
   lastSequence: number;
-  /** U8: those refused for the moment wait until then, and nothing new that is `once` is sent. */
-  refusedUntil?: number;
+  /** U8: those refused for the moment wait until then, and nothing new that is `once` is sent; or 0. */
+  refusedUntil: number;
   repeatAt: number;
   hasGivenUp?: boolean;
   isFenced?: boolean;
@@ -182,6 +187,7 @@ export const newCore = (urls: readonly string[], options: Options, sender: Uint8
     queueBytes: 0,
     onceCount: 0,
     keptBytes: 0,
+    refusedUntil: 0,
     lastSequence: 0,
     ticketNotBefore: 0,
     lastAsked: 0,
@@ -221,7 +227,7 @@ export const mayAsk = (core: Core): boolean => core.phase >= Phase.Greeting && !
 export const mayRequest = (core: Core): boolean => core.phase === Phase.Ready && !core.plan;
 
 /** A wait that doubles: C4, S6, U8. */
-export const doubled = (base: number, times: number, max: number): number => Math.min(base * 2 ** Math.min(times, 30), max);
+export const doubled = (base: number, times: number, max: number): number => Math.min(base * 2 ** times || 0, max);
 
 export const checkOpen = (core: Core): void => {
   if (core.phase === Phase.Closed || core.closeAt < Infinity) throw new CroreError("Closed", "the client is closed");

@@ -7,7 +7,7 @@ import { isWild } from "../codec/topics.js";
 import type { CroreError } from "../errors.js";
 import type { Item, Report, Skipped } from "../items.js";
 import type { Start, SubscribeOptions } from "../options.js";
-import { cursorOf, rewind, type Cursors, type Proof } from "./proof.js";
+import { cursorOf, further, rewind, type Cursors, type Proof } from "./proof.js";
 
 /** Numbers of the rules; they are inlined. */
 const enum Limit {
@@ -124,9 +124,10 @@ export const askItem = (it: CoreSubscription): Part[] => {
   let from: Part[] = [0];
   if (cursor) from = [1, ...placed(cursor)];
   else if (cursors.size) from = [4, cursors.size, ...[...cursors].flatMap(([partition, place]) => [partition, ...placed(place)])];
-  else if (it.wasGranted) from = [0];
-  else if (start === "snapshot") from = [3];
-  else if (typeof start === "object" && "last" in start) from = [2, start.last];
+  else if (!it.wasGranted) {
+    if (start === "snapshot") from = [3];
+    else if (typeof start === "object" && "last" in start) from = [2, start.last];
+  }
   return subscribeItem(it.number, it.pattern, from, wanted, credit);
 };
 
@@ -162,7 +163,7 @@ const weigh = (it: CoreSubscription, item: Item, sign: 1 | -1): void => {
 const dropOldest = (it: CoreSubscription): void => {
   const item = it.heldItems[0]!;
   const partition = item.partition ?? 0;
-  const from = it.processed.get(partition);
+  const from = { ...it.processed.get(partition) };
   shiftItem(it);
   if (item.kind !== "message") return;
   const { epoch, offset, prev } = item;
@@ -173,7 +174,7 @@ const dropOldest = (it: CoreSubscription): void => {
     it.told.skips++;
     it.skipped.set(partition, {
       kind: "skipped",
-      from: from?.inEpoch === epoch ? from.upTo : prev,
+      from: from.inEpoch === epoch ? from.upTo! : prev,
       through: offset,
       reason: "overflow",
       partition: item.partition,
@@ -183,9 +184,11 @@ const dropOldest = (it: CoreSubscription): void => {
 
 /** Takes the oldest item out of the buffer; it counts as processed when the next one is taken. */
 export const takeItem = (it: CoreSubscription): Item | undefined => {
-  for (const [partition, skip] of it.skipped) {
-    it.skipped.delete(partition);
-    return skip;
+  if (it.skipped.size) {
+    for (const [partition, skip] of it.skipped) {
+      it.skipped.delete(partition);
+      return skip;
+    }
   }
   return shiftItem(it);
 };
@@ -200,13 +203,14 @@ const shiftItem = (it: CoreSubscription): Item | undefined => {
     if (it.older) it.older--;
     else it.replayed++;
   }
-  if (item.kind === "skipped") {
-    if (at && item.through > at.upTo) it.processed.set(partition, { inEpoch: at.inEpoch, upTo: item.through });
-  } else {
-    const text = item.kind === "gap" ? item.to : item.position;
-    const place = item.kind === "message" ? { inEpoch: item.epoch, upTo: item.offset } : text && parse(text);
-    if (place) it.processed.set(partition, place);
-  }
+  let place = at;
+  if (item.kind === "message") {
+    place ??= {} as Place;
+    place.inEpoch = item.epoch;
+    place.upTo = item.offset;
+  } else if (item.kind !== "skipped") place = parse(item.kind === "gap" ? item.to : item.position);
+  else if (at) place = further(at, item.through);
+  if (place) it.processed.set(partition, place);
   return item;
 };
 

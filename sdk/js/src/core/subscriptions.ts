@@ -4,8 +4,8 @@
  * Subscriptions outlive connections; aliases and grants do not.
  */
 
-import type { Part } from "../codec/bytes.js";
-import { Plain } from "../codec/client.js";
+import { pack } from "../codec/bytes.js";
+import { Plain, plain } from "../codec/client.js";
 import { show, type Place } from "../codec/position.js";
 import { Begin, Type, gapCause, skipReason, type Frame, type Options } from "../codec/server.js";
 import { checkLength, matches } from "../codec/topics.js";
@@ -117,23 +117,26 @@ const dropAlias = (core: Core, it: CoreSubscription): void => {
   if (core.byAlias.get(it.alias!) === it) core.byAlias.delete(it.alias!);
 };
 
-/** SUBSCRIBE, in as few frames as possible, if it may go out. */
-export const ask = (core: Core, list: readonly CoreSubscription[]): void => {
-  if (!mayAsk(core)) return;
-  let items: Part[][] = [];
-  let bytes = 0;
-  const flush = () => {
-    if (items.length) send(core, Plain.Subscribe, items.length, ...items.flat());
-    items = [];
-    bytes = 0;
-  };
+/** SUBSCRIBE, in as few frames as possible. */
+export const requests = (list: readonly CoreSubscription[]): Uint8Array[] => {
+  const frames: Uint8Array[][] = [];
+  let items: Uint8Array[];
+  let bytes = Infinity;
   for (const it of list) {
-    const size = it.pattern.length * 3 + 32 + it.cursors.size * 24;
-    if (bytes + size > Limit.SubscribeBytes) flush();
-    items.push(askItem(it));
-    bytes += size;
+    const item = pack(askItem(it));
+    bytes += item.length;
+    if (bytes > Limit.SubscribeBytes) {
+      frames.push((items = []));
+      bytes = item.length;
+    }
+    items!.push(item);
   }
-  flush();
+  return frames.map((items) => plain(Plain.Subscribe, items.length, ...items));
+};
+
+/** SUBSCRIBE, if it may go out. */
+export const ask = (core: Core, list: readonly CoreSubscription[]): void => {
+  if (mayAsk(core)) requests(list).forEach(core.transmit);
 };
 
 const push = (core: Core, it: CoreSubscription, item: Item): void => {
@@ -267,7 +270,7 @@ export const progress = (core: Core, frame: Of<Type.CaughtUp | Type.Gap | Type.S
   const [type, , number, partition] = frame;
   const it = core.byNumber.get(number);
   if (!it?.isGranted || it.isFilter !== (partition !== undefined)) return unexpected(core, type);
-  const { cursors } = it;
+  const { cursors, isFilter } = it;
   // The options are behind the other fields.
   it.lineage = ((frame[8] ?? frame[5]) as Options)[18];
   switch (frame[0]) {
@@ -275,27 +278,29 @@ export const progress = (core: Core, frame: Of<Type.CaughtUp | Type.Gap | Type.S
       const through = frame[4];
       it.replaying.delete(partition ?? 0);
       if (!it.replaying.size) it.usesCredit = false;
-      if (partition === undefined) return settledUpTo(core, it, through);
-      const at = cursors.get(partition);
+      if (!isFilter) return settledUpTo(core, it, through);
+      const at = cursors.get(partition!);
       if (!at) return;
       const place = further(at, through, it.lineage);
-      cursors.set(partition, place);
+      cursors.set(partition!, place);
       return pushCaughtUp(core, it, place, partition);
     }
     case Type.Gap: {
       // P4
       const end = { inEpoch: frame[4], upTo: frame[6] };
-      const from = partition === undefined ? announced(it, end) : cursors.get(partition);
-      if (partition !== undefined) cursors.set(partition, end);
+      const from = isFilter ? cursors.get(partition!) : announced(it, end);
+      if (isFilter) cursors.set(partition!, end);
       pushGap(core, it, from, end, gapCause(frame[7]), partition);
       return caughtUpIfDue(core, it);
     }
     case Type.Skipped: {
       // P5
       const [, , , , epoch, from, through, number] = frame;
-      const hole = partition === undefined ? leftOut(it, from, through) : undefined;
-      if (hole) pushGap(core, it, ...hole, "unannounced");
-      if (partition !== undefined) leftOutOfPartition(cursors, partition, { inEpoch: epoch!, upTo: through });
+      if (isFilter) leftOutOfPartition(cursors, partition!, { inEpoch: epoch!, upTo: through });
+      else {
+        const hole = leftOut(it, from, through);
+        if (hole) pushGap(core, it, ...hole, "unannounced");
+      }
       core.counters.skips++;
       const skip = { from, through, reason: skipReason(number), partition };
       note(core, "skipped", { topic: it.pattern, ...skip }, "warn");

@@ -54,7 +54,7 @@ export const sourceFailed = (core: Core, id: number, isUnauthorized: boolean): v
 export const renew = (core: Core, token: string): void => {
   if (token === core.bearer) return;
   core.bearer = token;
-  core.isRenewalDue = core.phase >= Phase.Greeting;
+  core.isRenewalDue = core.phase >= Phase.Greeting || !!core.early;
   renewIfDue(core);
 };
 
