@@ -2,9 +2,11 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { writeFileSync } from "node:fs";
+import { connect as connectTo, createServer } from "node:net";
 import { join } from "node:path";
 import { Crore, CroreError, GapError } from "../dist/index.js";
 import { persist, resume } from "../dist/persist.js";
+import WS from "ws";
 import { Node, ON_DISK, ownAddress } from "./node.mjs";
 
 const QUICK = { backoff: { base: 20, max: 200 } };
@@ -159,6 +161,57 @@ test("a subscription survives kill -9 of the node without a gap and without a re
     assert.equal(subscription.report().complete, true);
     assert.equal(subscription.report().messages, 90);
   }));
+
+/** A way to a node whose connections become black holes: both ends stay open, and nothing passes any more. */
+async function way(node) {
+  const pairs = [];
+  const server = createServer((client) => {
+    const [host, port] = node.listen.split(":");
+    const other = connectTo(Number(port), host);
+    const pair = { client, isHole: false };
+    pairs.push(pair);
+    client.on("data", (data) => pair.isHole || other.write(data));
+    other.on("data", (data) => pair.isHole || client.write(data));
+    for (const [one, next] of [[client, other], [other, client]]) {
+      one.on("error", () => {});
+      one.on("close", () => pair.isHole || next.destroy());
+    }
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const end = () => {
+    for (const { client } of pairs) client.destroy();
+    server.close();
+  };
+  return { url: `ws://127.0.0.1:${server.address().port}`, pairs, end };
+}
+
+for (const [name, webSocket] of [["Node's own WebSocket", undefined], ["that of `ws`", WS]]) {
+  test(`with ${name} a client leaves a black hole, and misses nothing`, () =>
+    withNode(ON_DISK, async (node, connect) => {
+      const { url, pairs, end } = await way(node);
+      try {
+        // An event of the platform checks the connection at once.
+        let wakeUp;
+        const appState = { addEventListener: (_, listener) => ((wakeUp = listener), { remove() {} }) };
+        const client = new Crore(url, { ...QUICK, webSocket, appState });
+        const subscription = client.subscribe("a");
+        await subscription.ready();
+        const [hole] = pairs;
+        hole.isHole = true;
+        await connect().publish("a", "1");
+        const ended = new Promise((resolve) => hole.client.once("close", resolve));
+        wakeUp("active");
+        // The old socket may still be open: Node's own waits for the answer to its close frame.
+        assert.equal((await message(subscription)).text(), "1");
+        assert.ok(pairs.length > 1);
+        assert.equal(subscription.report().complete, true);
+        if (webSocket) await ended;
+        await client.close();
+      } finally {
+        end();
+      }
+    }));
+}
 
 test("once is exactly once over kills of the node", () =>
   withNode(ON_DISK, async (node, connect) => {
