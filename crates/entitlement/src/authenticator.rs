@@ -18,6 +18,7 @@ use crate::token::Parts;
 use broker::entitlement::{Authenticator, CredentialKind, Decision, Digest, Entitlement, NEVER};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -46,6 +47,8 @@ pub struct TokenAuthenticator {
     /// The presented API keys, by the digests that connections store. Removed keys are not in it.
     shown: Mutex<HashMap<Digest, [u8; 32]>>,
     requests: Option<Arc<KeyRequests>>,
+    /// The node does not know whether other nodes have revoked tokens.
+    lacks_revocations: AtomicBool,
     pub(crate) counters: Counters,
     notices: Notices,
 }
@@ -85,6 +88,7 @@ impl TokenAuthenticator {
             changing: Mutex::default(),
             shown: Mutex::default(),
             requests,
+            lacks_revocations: AtomicBool::new(false),
             counters: Counters::default(),
             notices,
         }
@@ -132,6 +136,13 @@ impl TokenAuthenticator {
     ) -> Result<Entitlement, Refusal> {
         let digest = Digest::of(kind, credential);
         self.verdict(kind, credential, digest, now_s, &mut 0)
+    }
+
+    /// Says whether the node does not know what other nodes have revoked. As long as it does not,
+    /// tokens are refused for now ([`Refusal::RevocationsMissing`]); API keys are not, because
+    /// they are revoked by the configuration.
+    pub fn set_lacks_revocations(&self, lacks: bool) {
+        self.lacks_revocations.store(lacks, Relaxed);
     }
 
     /// Whether this is an API key that permits changes at the operators' port.
@@ -323,7 +334,11 @@ impl Authenticator for TokenAuthenticator {
         now_s: u64,
     ) -> Decision {
         let mut signatures_count = 0;
-        let verdict = self.verdict(kind, credential, digest, now_s, &mut signatures_count);
+        let verdict = if kind == CredentialKind::Token && self.lacks_revocations.load(Relaxed) {
+            Err(Refusal::RevocationsMissing)
+        } else {
+            self.verdict(kind, credential, digest, now_s, &mut signatures_count)
+        };
         self.counters.count(verdict.as_ref().map(|_| ()));
         if let Err(refusal) = &verdict {
             self.notices.refused(refusal, now_s);

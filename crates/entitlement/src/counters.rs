@@ -18,7 +18,7 @@ pub struct Statistics {
     pub expired: u64,
     /// Credentials refused because they were revoked.
     pub revoked: u64,
-    /// Credentials refused temporarily because keys were missing.
+    /// Credentials refused temporarily because keys or the cluster's revocations were missing.
     pub not_ready: u64,
     /// Tokens whose signature was in the cache of verified signatures.
     #[metric("crore_token_cache_hits_total")]

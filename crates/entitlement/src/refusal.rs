@@ -24,6 +24,8 @@ pub enum Refusal {
     Signature,
     /// Keys are unavailable, or about to be fetched.
     KeysMissing,
+    /// The node has not heard of the other nodes' revocations for too long.
+    RevocationsMissing,
     /// The claims are invalid.
     Claims(String),
     /// `permissions` has an invalid filter.
@@ -60,7 +62,7 @@ impl Refusal {
         match self {
             Refusal::Expired => ErrorCode::TokenExpired,
             Refusal::Revoked => ErrorCode::TokenRevoked,
-            Refusal::KeysMissing => ErrorCode::NotReady,
+            Refusal::KeysMissing | Refusal::RevocationsMissing => ErrorCode::NotReady,
             _ => ErrorCode::Unauthorized,
         }
     }
@@ -75,6 +77,7 @@ impl Refusal {
             Refusal::NoKey => "no_key",
             Refusal::Signature => "signature",
             Refusal::KeysMissing => "keys_missing",
+            Refusal::RevocationsMissing => "revocations_missing",
             Refusal::Claims(_) => "claims",
             Refusal::Filter(_) => "filter",
             Refusal::TooManyFilters => "too_many_filters",
@@ -109,6 +112,9 @@ impl fmt::Display for Refusal {
             Refusal::NoKey => "no key matches `alg` and `kid`",
             Refusal::Signature => "the signature is not from a key that matches `alg` and `kid`",
             Refusal::KeysMissing => "the keys of the issuer have not been fetched yet",
+            Refusal::RevocationsMissing => {
+                "the node has not heard of the other nodes' revocations for too long"
+            }
             Refusal::TooManyFilters => "permissions: too many filters",
             Refusal::Expired => "the token has expired (`exp`)",
             Refusal::NoExpiry => "the token has no `exp`, but must have one",

@@ -99,8 +99,7 @@ impl Revocations {
         ends_s: u32,
         now_s: u64,
     ) -> Result<Revocation, RevocationsFull> {
-        let known = self.id_of(&revoked).and_then(|id| self.by_id.get(&id));
-        let revocation = match known {
+        let revocation = match self.find(&revoked) {
             Some(known) => Revocation {
                 issued_before_s: known.issued_before_s.max(issued_before_s),
                 ends_s: known.ends_s.max(ends_s),
@@ -168,6 +167,11 @@ impl Revocations {
 
     fn is_key_revoked(&self, signer: &Signer) -> bool {
         self.keys.contains_key(&signer.key_id) || self.keys.contains_key(&*signer.thumbprint())
+    }
+
+    /// The revocation of these tokens.
+    pub fn find(&self, revoked: &Revoked) -> Option<&Revocation> {
+        self.id_of(revoked).and_then(|id| self.by_id.get(&id))
     }
 
     /// The revocations with numbers above `after`, in order.

@@ -26,6 +26,22 @@ pub struct Wanted {
     pub ends_s: Option<u32>,
 }
 
+/// A change that another node has made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// Tokens are revoked. The revocation has its moment and its end.
+    Revoked {
+        /// The tokens.
+        revoked: Revoked,
+        /// See [`Revocation::issued_before_s`].
+        issued_before_s: u32,
+        /// See [`Revocation::ends_s`].
+        ends_s: u32,
+    },
+    /// The revocation of these tokens is cancelled.
+    Cancelled(Revoked),
+}
+
 /// The reason of a failed revocation.
 #[derive(Debug)]
 pub enum RevokeError {
@@ -57,6 +73,22 @@ impl fmt::Display for RevokeError {
 
 impl std::error::Error for RevokeError {}
 
+impl Revoked {
+    /// Whether its names have permitted lengths.
+    pub fn is_named(&self) -> bool {
+        let fits = |name: &str, bytes_max| !name.is_empty() && name.len() <= bytes_max;
+        match self {
+            Revoked::Token(jti) => fits(jti, TOKEN_ID_BYTES_MAX),
+            Revoked::Subject { issuer, subject } => {
+                let is_issuer = |issuer: &str| fits(issuer, ISSUER_BYTES_MAX);
+                fits(subject, SUBJECT_BYTES_MAX) && issuer.as_deref().is_none_or(is_issuer)
+            }
+            Revoked::Key(name) => fits(name, KEY_ID_BYTES_MAX),
+            Revoked::All => true,
+        }
+    }
+}
+
 impl From<RevocationsFull> for RevokeError {
     fn from(_: RevocationsFull) -> RevokeError {
         RevokeError::Full
@@ -75,17 +107,7 @@ impl TokenAuthenticator {
         wanted: Wanted,
         now_s: u64,
     ) -> Result<Revocation, RevokeError> {
-        let fits = |name: &str, bytes_max| !name.is_empty() && name.len() <= bytes_max;
-        let is_named = match &wanted.revoked {
-            Revoked::Token(jti) => fits(jti, TOKEN_ID_BYTES_MAX),
-            Revoked::Subject { issuer, subject } => {
-                let is_issuer = |issuer: &str| fits(issuer, ISSUER_BYTES_MAX);
-                fits(subject, SUBJECT_BYTES_MAX) && issuer.as_deref().is_none_or(is_issuer)
-            }
-            Revoked::Key(name) => fits(name, KEY_ID_BYTES_MAX),
-            Revoked::All => true,
-        };
-        if !is_named {
+        if !wanted.revoked.is_named() {
             return Err(RevokeError::BadName);
         }
         let seconds = |at: u64| u32::try_from(at).unwrap_or(NEVER).min(NEVER - 1);
@@ -116,6 +138,50 @@ impl TokenAuthenticator {
     /// [`RevokeError::File`]; then nothing has changed.
     pub fn take_back(&self, data_dir: Option<&Path>, id: u64) -> Result<bool, RevokeError> {
         self.change(data_dir, |revocations| Ok(revocations.remove(id)))
+    }
+
+    /// Makes the changes of other nodes, in order, and stores the result once. A revocation that
+    /// this node has already is extended. Returns whether tokens were revoked; then the caller
+    /// tells the node that revocations have changed.
+    ///
+    /// # Errors
+    /// [`RevokeError`]; then nothing has changed.
+    pub fn apply(
+        &self,
+        data_dir: Option<&Path>,
+        changes: Vec<Change>,
+        now_s: u64,
+    ) -> Result<bool, RevokeError> {
+        self.change(data_dir, |revocations| {
+            let mut has_revoked = false;
+            for change in changes {
+                match change {
+                    Change::Revoked { revoked, issued_before_s, ends_s } => {
+                        if !revoked.is_named() {
+                            return Err(RevokeError::BadName);
+                        }
+                        revocations.add(revoked, issued_before_s, ends_s, now_s)?;
+                        has_revoked = true;
+                    }
+                    Change::Cancelled(revoked) => {
+                        if let Some(known) = revocations.find(&revoked).map(|known| known.id) {
+                            revocations.remove(known);
+                        }
+                    }
+                }
+            }
+            Ok(has_revoked)
+        })
+    }
+
+    /// The revocation with this number.
+    pub fn revocation(&self, id: u64) -> Option<Revocation> {
+        self.read_revocations().after(id.checked_sub(1)?).next().filter(|it| it.id == id).cloned()
+    }
+
+    /// The revocation of these tokens, if there is one.
+    pub fn revocation_of(&self, revoked: &Revoked) -> Option<Revocation> {
+        self.read_revocations().find(revoked).cloned()
     }
 
     /// At most `len_max` revocations in force with numbers above `after`, in order.
