@@ -3,8 +3,13 @@
 
 use crate::settings::{EngineSettings, Login};
 use crate::{EngineError, beginning, properties};
-use kafka::{Client, ClusterDescription, Event, Kind, NewTopic, Queue, TopicDescription, code};
+use kafka::{
+    Client, ClusterDescription, Event, Kind, ListedOffset, NewTopic, OffsetQuery, Queue,
+    TopicDescription, code,
+};
+use std::ffi::CString;
 use std::fmt;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The brokers' description of themselves and of the topics of all logs.
@@ -63,6 +68,12 @@ impl fmt::Display for Lack {
 pub const REPLICAS: usize = 3;
 /// Complete copies without which a broker must refuse records.
 pub const IN_SYNC_MIN: usize = 2;
+/// The time in which all brokers know of a topic that was just created.
+const NEWS_PATIENCE: Duration = Duration::from_secs(5);
+/// The time between two questions about it.
+const NEWS_EVERY: Duration = Duration::from_millis(100);
+/// The time for which the control topic keeps the removal of a key.
+pub const REMOVED_KEPT_DAYS: u64 = 30;
 
 /// Asks the brokers about themselves and the topics of all logs.
 ///
@@ -134,6 +145,78 @@ pub fn create(settings: &EngineSettings, timeout: Duration) -> Result<Vec<String
         });
     }
     create_topics(settings, &missing, timeout)
+}
+
+/// Creates the control topic of a cluster, and returns whether it did not exist. A node that was
+/// away for less than [`REMOVED_KEPT_DAYS`] learns of every removed key.
+///
+/// # Errors
+/// Those of [`create`].
+pub fn create_control(
+    settings: &EngineSettings,
+    name: &str,
+    timeout: Duration,
+) -> Result<bool, EngineError> {
+    let asker = Asker::new(settings, timeout)?;
+    asker.client.describe_cluster(asker.timeout_ms(), &asker.queue);
+    let cluster: ClusterDescription = asker.answer(|event| match event {
+        Event::Cluster(answer) => Some(answer),
+        _ => None,
+    })?;
+    let replicas = REPLICAS.min(cluster.brokers.max(1));
+    let removed_kept_ms = REMOVED_KEPT_DAYS * 24 * 3_600 * 1_000;
+    let options = [
+        ("cleanup.policy", "compact".to_owned()),
+        ("message.timestamp.type", "LogAppendTime".to_owned()),
+        ("unclean.leader.election.enable", "false".to_owned()),
+        ("min.insync.replicas", IN_SYNC_MIN.min(replicas.div_ceil(2)).to_string()),
+        ("delete.retention.ms", removed_kept_ms.to_string()),
+        // Only closed segments are compacted, and a start reads the topic from its beginning.
+        ("segment.ms", (3_600 * 1_000).to_string()),
+    ];
+    let topic = NewTopic {
+        name: name.to_owned(),
+        partitions: 1,
+        replicas: i32::try_from(replicas).unwrap_or(1),
+        options: options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+    };
+    Ok(!create_topics(settings, &[topic], timeout)?.is_empty())
+}
+
+/// The offset behind the last record of the only partition of a topic.
+///
+/// # Errors
+/// The topic does not exist or has several partitions, or no broker answers in time.
+pub(crate) fn end_of(
+    settings: &EngineSettings,
+    topic: &str,
+    timeout: Duration,
+) -> Result<u64, EngineError> {
+    let asker = Asker::new(settings, timeout)?;
+    let mut topic_of = asker.topic(topic)?;
+    let known_at = Instant::now() + NEWS_PATIENCE;
+    while topic_of.is_missing && Instant::now() < known_at {
+        thread::sleep(NEWS_EVERY);
+        topic_of = asker.topic(topic)?;
+    }
+    if let Some(fault) = topic_of.fault {
+        let fault = if topic_of.is_missing { "it does not exist".to_owned() } else { fault };
+        return Err(EngineError(format!("topic {topic}: {fault}")));
+    }
+    if topic_of.partitions_count != 1 {
+        let found = topic_of.partitions_count;
+        return Err(EngineError(format!("topic {topic}: it has {found} partitions, not one")));
+    }
+    let name = CString::new(topic)
+        .map_err(|_| EngineError("engine: a topic's name has a zero byte".to_owned()))?;
+    let partition = [(&*name, 0, OffsetQuery::Latest)];
+    asker.client.list_offsets(&partition, asker.timeout_ms(), 0, &asker.queue);
+    let listed: Vec<ListedOffset> = asker.answer(|event| match event {
+        Event::Offsets { answer, .. } => Some(answer),
+        _ => None,
+    })?;
+    let end = listed.into_iter().next().map(|listed| listed.offset).transpose()?;
+    Ok(end.flatten().map_or(0, |(offset, _)| offset))
 }
 
 /// Creates topics with any options, and returns the names of those that did not exist.
@@ -323,6 +406,16 @@ impl Asker {
                 return Err(EngineError(format!("the engine does not answer: {because}")));
             }
         }
+    }
+
+    /// A topic as a broker describes it now, without its options.
+    fn topic(&self, name: &str) -> Result<Topic, EngineError> {
+        self.client.describe_topics(&[name], self.timeout_ms(), 0, &self.queue);
+        let described = self.answer(|event| match event {
+            Event::Topics { answer, .. } => Some(answer),
+            _ => None,
+        })?;
+        Ok(Topic::of(name, described.first()))
     }
 
     /// The names for which a command did something; those with the error `usual` are left out.

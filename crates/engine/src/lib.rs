@@ -19,6 +19,7 @@
 
 pub mod admin;
 mod beginning;
+pub mod control;
 mod partition;
 mod properties;
 mod record;

@@ -4,6 +4,7 @@ use crate::client::{Client, Error, owned_error};
 use crate::message::MessageRef;
 use rdkafka_sys as sys;
 use std::ffi::{CStr, c_void};
+use std::ptr;
 
 /// A record to send.
 #[derive(Clone, Copy, Debug)]
@@ -14,8 +15,8 @@ pub struct Produce<'a> {
     pub partition: i32,
     /// The key.
     pub key: &'a [u8],
-    /// The value.
-    pub value: &'a [u8],
+    /// The value; none marks the key as removed in a compacted topic.
+    pub value: Option<&'a [u8]>,
     /// Names and values of the headers.
     pub headers: &'a [(&'a CStr, &'a [u8])],
     /// Comes back in [`Delivery::note`].
@@ -63,7 +64,11 @@ impl Client {
         parts.push(part(Type::RD_KAFKA_VTYPE_TOPIC, Value { cstr: record.topic.as_ptr() }));
         parts.push(part(Type::RD_KAFKA_VTYPE_PARTITION, Value { i32_: record.partition }));
         parts.push(part(Type::RD_KAFKA_VTYPE_KEY, memory(record.key)));
-        parts.push(part(Type::RD_KAFKA_VTYPE_VALUE, memory(record.value)));
+        let none = Value {
+            mem: sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 { ptr: ptr::null_mut(), size: 0 },
+        };
+        let value = record.value.map_or(none, memory);
+        parts.push(part(Type::RD_KAFKA_VTYPE_VALUE, value));
         parts.push(part(Type::RD_KAFKA_VTYPE_MSGFLAGS, Value { i: COPY }));
         let note = record.note as *mut c_void;
         parts.push(part(Type::RD_KAFKA_VTYPE_OPAQUE, Value { ptr: note }));

@@ -77,7 +77,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             topic: &log.name,
             partition: partition.place.cast_signed(),
             key: record.key,
-            value: record.value,
+            value: Some(record.value),
             headers: &headers,
             note: u64::from(note),
         });

@@ -17,7 +17,7 @@ fn send(client: &Client, topic: &str, partition: i32, key: &str, value: &str) {
         topic: &topic,
         partition,
         key: key.as_bytes(),
-        value: value.as_bytes(),
+        value: Some(value.as_bytes()),
         headers: &[(c"internal", b"secret")],
         note: 0,
     };
