@@ -34,6 +34,7 @@ EVERYTHING = {
     "antiAffinity": "required",
     "persistence": {"storageClass": "fast"},
     "secretFiles": "crore-secrets",
+    "address": "wss://$(CRORE_NODE_NAME).example.com/crore",
     "otherAddresses": ["wss://a.example.com/crore", "wss://b.example.com/crore"],
     "operatorsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
     "image": {"pullSecrets": ["registry"], "tag": "latest"},

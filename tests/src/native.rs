@@ -79,8 +79,13 @@ pub enum Frame {
         /// Whether a later attempt may succeed.
         temporary: bool,
     },
-    /// A request to leave, perhaps with a ticket.
-    GoAway(Option<Vec<u8>>),
+    /// A request to leave.
+    GoAway {
+        /// The ticket to return with.
+        ticket: Option<Vec<u8>>,
+        /// The addresses to return to, the best first.
+        urls: Vec<String>,
+    },
     /// The requested ticket.
     Ticket(Vec<u8>),
     /// The end of a subscription.
@@ -315,7 +320,9 @@ impl Native {
             },
             0x8c => {
                 let _ = (reader.varint(), reader.varint());
-                Frame::GoAway(reader.options(flags).remove(&8).map(<[u8]>::to_vec))
+                let ticket = reader.options(flags).remove(&8).map(<[u8]>::to_vec);
+                let count = reader.varint();
+                Frame::GoAway { ticket, urls: (0..count).map(|_| text(reader.bytes())).collect() }
             }
             0x8d => Frame::Renewed { request: reader.varint(), expires_ms: reader.varint() },
             0x8f => Frame::TokenExpires(reader.varint()),

@@ -54,7 +54,7 @@ fn an_operator_drains_a_node() {
     assert_eq!(asked["state"], "serving");
 
     let drain = drain_command(&server, &["--window", "10s"]);
-    assert!(matches!(client.next_frame(), Frame::GoAway(_)));
+    assert!(matches!(client.next_frame(), Frame::GoAway { .. }));
     assert_eq!(client.next_frame(), Frame::Closed(GOING_AWAY));
     assert!(events.led_away_for() <= Duration::from_secs(10));
     let ended = drain.end();

@@ -186,7 +186,7 @@ fn a_ticket_survives_a_drain_and_a_restart() {
     server.process.signal("TERM");
     let ticket = loop {
         match client.next_frame() {
-            Frame::GoAway(Some(ticket)) => break ticket,
+            Frame::GoAway { ticket: Some(ticket), .. } => break ticket,
             Frame::CaughtUp(_) => {}
             other => panic!("{other:?}"),
         }

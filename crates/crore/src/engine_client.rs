@@ -5,6 +5,7 @@
 #[cfg(feature = "engine")]
 mod linked;
 
+use crate::cluster::{Letter, WriteControl};
 use crate::configuration::{Configuration, assemble_engine};
 use crate::exit::Ending;
 use crate::logging::Log;
@@ -49,6 +50,24 @@ pub fn check_topics(
     linked::check_topics(&needed(configuration)?, settings)
 }
 
+/// Begins to read the control topic of the cluster; none if no log is in the engine. `take` is
+/// called on a thread of the engine's client, and must not wait.
+///
+/// # Errors
+/// The topic is missing, or no broker answers.
+pub fn follow(
+    configuration: &Configuration,
+    settings: &Settings,
+    log: Log,
+    take: TakeLetter,
+) -> Result<Option<Box<dyn WriteControl>>, Ending> {
+    let options = assemble_engine::engine(configuration);
+    options.map(|options| linked::follow(&options, settings, log, take)).transpose()
+}
+
+/// Takes letters of the control topic.
+pub type TakeLetter = Box<dyn FnMut(Letter) + Send>;
+
 fn needed(configuration: &Configuration) -> Result<EngineOptions, Ending> {
     let options = assemble_engine::engine(configuration);
     options.ok_or_else(|| anyhow!("no [[log]] has durability = \"engine\"").into())
@@ -57,7 +76,10 @@ fn needed(configuration: &Configuration) -> Result<EngineOptions, Ending> {
 /// A program without the engine. Its configuration has been checked: it has no log there.
 #[cfg(not(feature = "engine"))]
 mod linked {
-    use super::{Configuration, Ending, Engine, EngineOptions, Log, Settings, anyhow};
+    use super::{
+        Configuration, Ending, Engine, EngineOptions, Log, Settings, TakeLetter, WriteControl,
+        anyhow,
+    };
 
     fn missing() -> Ending {
         anyhow!("this program was built without the engine (cargo feature `engine`)").into()
@@ -69,6 +91,15 @@ mod linked {
         _: &Settings,
         _: Log,
     ) -> Result<Box<dyn Engine>, Ending> {
+        Err(missing())
+    }
+
+    pub fn follow(
+        _: &EngineOptions,
+        _: &Settings,
+        _: Log,
+        _: TakeLetter,
+    ) -> Result<Box<dyn WriteControl>, Ending> {
         Err(missing())
     }
 

@@ -9,6 +9,7 @@
 mod admin;
 mod budget;
 mod cli;
+mod cluster;
 mod commands;
 mod configuration;
 mod doctor;

@@ -187,7 +187,7 @@ fn write(directory: &Path, handle: &File, bytes: &[u8]) -> io::Result<()> {
 
 /// A random key from the kernel. Without it the node issues no tickets: no ticket is better than
 /// one that can be guessed.
-fn random_secret() -> Option<[u8; 32]> {
+pub fn random_secret() -> Option<[u8; 32]> {
     let mut secret = [0; 32];
     let mut source = File::open("/dev/urandom").ok()?;
     source.read_exact(&mut secret).ok()?;

@@ -72,6 +72,8 @@ pub struct EngineOptions {
     pub login: Option<EngineLogin>,
     /// The rack of this node; empty for none.
     pub rack: String,
+    /// The topic by which the nodes tell each other what all must know.
+    pub control_topic: String,
     /// Time limit for finding and checking the topics.
     pub start_timeout: Duration,
     /// The logs in the engine, by their indexes in the settings.

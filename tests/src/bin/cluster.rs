@@ -21,10 +21,13 @@ use end_to_end::curl::{curl, publish};
 use end_to_end::metrics::Metrics;
 use end_to_end::native::{Frame, Native};
 use end_to_end::server::{Place, Server};
+use end_to_end::tokens::{self, Issuer, revoke};
 use end_to_end::tools::crore;
 use serde_json::{Value, json};
 
 const NODES: usize = 3;
+/// The close code of a session whose token was revoked.
+const TOKEN_REVOKED: u16 = 3507;
 /// Time limit for a refusal. A publication without an answer until then waits for the engine.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
 /// The failover of a broker on a busy machine.
@@ -32,6 +35,7 @@ const FAILOVER_PATIENCE: Duration = Duration::from_secs(180);
 
 struct Cluster {
     kafka: Kafka,
+    issuer: Issuer,
     places: Vec<Place>,
     servers: Vec<Option<Server>>,
     nodes: Nodes,
@@ -44,6 +48,8 @@ const CASES: &[Case] = &[
     ("a repetition at another node has the position of the first", repetitions_are_found),
     ("a client continues at another node by position", clients_move_by_position),
     ("a client continues at another node by ticket", clients_move_by_ticket),
+    ("a revocation at one node is in force at all, also at one that was away", revocations_spread),
+    ("a drain sends clients to the nodes that live", a_drain_names_living_nodes),
     ("a killed node costs its clients nothing", a_node_is_killed),
     ("a node upgrades in place under load", a_node_upgrades),
     ("a killed broker costs nothing", a_broker_is_killed),
@@ -83,19 +89,27 @@ impl Cluster {
         let kafka = Kafka::start(&jars, &Plan::new(3)).expect("three brokers");
         println!("three brokers run after {:.1} s", began.elapsed().as_secs_f64());
         let places: Vec<Place> = (0..NODES).map(|_| Place::new("127.0.0.1:0")).collect();
+        let issuer = Issuer::new(&places[0], "HS256", "");
         for (number, place) in places.iter().enumerate() {
-            place.configure(&configuration(&kafka, number));
+            let data = place.path("data");
+            place.configure(&configuration(&kafka, number, &data, &issuer));
         }
         let file = places[0].path("crore.toml");
         // A topic that is missing has a name.
         let refused = run(&["engine", "check", "--config", &file.to_string_lossy()]);
         assert!(refused.contains("topic orders: it does not exist"), "{refused}");
         let would = run(&["engine", "init", "--dry-run", "--config", &file.to_string_lossy()]);
-        assert_eq!(would.trim(), "would create orders: 8 partitions");
+        let control = "crore.control, unless it exists: the nodes' control topic";
+        assert_eq!(
+            would.trim(),
+            format!("would create orders: 8 partitions\nwould create {control}")
+        );
         let created = run(&["engine", "init", "--config", &file.to_string_lossy()]);
-        assert_eq!(created.trim(), "created orders: 8 partitions");
+        let control = "created crore.control: the nodes' control topic";
+        assert_eq!(created.trim(), format!("created orders: 8 partitions\n{control}"));
         let mut cluster = Cluster {
             kafka,
+            issuer,
             places,
             servers: (0..NODES).map(|_| None).collect(),
             nodes: Arc::new(Mutex::new(vec![String::new(); NODES])),
@@ -138,17 +152,21 @@ impl Cluster {
     }
 }
 
-fn configuration(kafka: &Kafka, number: usize) -> String {
+fn configuration(kafka: &Kafka, number: usize, data: &Path, issuer: &Issuer) -> String {
     let servers: Vec<String> =
         kafka.bootstrap().split(',').map(|server| format!("\"{server}\"")).collect();
-    format!(
-        "[node]\nname = \"n{number}\"\nio_threads = 2\n[tickets]\nkeys = [\"{}\"]\n\
+    // Without a token a client may do everything, so only those with one can be revoked.
+    let anyone =
+        "anonymous_subscribe = [\"#\"]\nanonymous_publish = [\"#\"]\nanonymous_history = [\"#\"]\n";
+    tokens::configuration(anyone, &[issuer])
+        + &format!(
+            "[node]\nname = \"n{number}\"\naddress = \"ws://n{number}.example.com\"\ndata_dir = {data:?}\nio_threads = 2\n[tickets]\nkeys = [\"{}\"]\n\
          [limits]\nlog_stall_timeout = \"3s\"\n\
          [engine]\nbootstrap_servers = [{}]\n\
          [[log]]\nname = \"orders\"\ndurability = \"engine\"\npartitions_count = 8\nage_max = \"1h\"\n",
-        "7".repeat(64),
-        servers.join(", ")
-    )
+            "7".repeat(64),
+            servers.join(", ")
+        )
 }
 
 fn run(arguments: &[&str]) -> String {
@@ -268,6 +286,95 @@ fn clients_move_by_ticket(cluster: &mut Cluster) {
     assert_eq!(payload(&mut client), "afterwards");
 }
 
+/// The nodes that a node takes for living, by name.
+fn living(server: &Server) -> Vec<String> {
+    let answer = curl(&[&server.operators_url("/api/v1/cluster")]).expect(200).json();
+    let nodes = answer["nodes"].as_array().expect("a list");
+    let living = nodes.iter().filter(|node| node["is_living"] == true);
+    living.filter_map(|node| node["name"].as_str().map(str::to_owned)).collect()
+}
+
+#[track_caller]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited for {what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The status of a request with this token.
+fn status_with(server: &Server, token: &str) -> u16 {
+    curl(&[&server.url(&format!("/topics/news?token={token}"))]).status
+}
+
+fn revocations_spread(cluster: &mut Cluster) {
+    for number in 0..NODES {
+        let node = cluster.node(number);
+        wait_until("all nodes", || living(node) == ["n0", "n1", "n2"]);
+        Metrics::of(&node.operators).wait_for("crore_cluster_nodes", |count| count == 3);
+    }
+    let anna = cluster.issuer.token("--sub anna --jti 1 --all #");
+    let ben = cluster.issuer.token("--sub ben --jti 2 --all #");
+    let mut session = Native::with_token(&cluster.node(2).clients, &anna);
+    revoke(cluster.node(0), "{\"sub\": \"anna\"}").expect(201);
+    // A session of another node ends, and the token is refused there.
+    assert_eq!(session.next_frame(), Frame::Closed(TOKEN_REVOKED));
+    for number in 0..NODES {
+        let node = cluster.node(number);
+        wait_until("the revocation", || status_with(node, &anna) == 401);
+        assert_eq!(status_with(node, &ben), 200);
+    }
+    // A node that was away has it from its first moment on.
+    let server = cluster.servers[1].take().expect("the node runs");
+    server.process.signal("KILL");
+    drop(server);
+    revoke(cluster.node(2), "{\"jti\": \"2\"}").expect(201);
+    cluster.start_node(1);
+    assert_eq!(status_with(cluster.node(1), &ben), 401);
+    // Any node cancels it for all.
+    let url = cluster.node(1).operators_url("/api/v1/revocations");
+    let listed = curl(&[&url]).expect(200).json();
+    let revocations = listed["revocations"].as_array().expect("a list");
+    let of_ben = revocations.iter().find(|one| one["jti"] == "2").expect("ben's");
+    curl(&["-X", "DELETE", &format!("{url}/{}", of_ben["id"])]).expect(204);
+    for number in 0..NODES {
+        let node = cluster.node(number);
+        wait_until("the end of the revocation", || status_with(node, &ben) == 200);
+        assert_eq!(status_with(node, &anna), 401);
+    }
+}
+
+fn a_drain_names_living_nodes(cluster: &mut Cluster) {
+    let drained = |number: usize, cluster: &mut Cluster| {
+        let server = cluster.servers[number].take().expect("the node runs");
+        let (mut client, _) = Native::connect(&server.clients, None);
+        let answer = client.subscribe_one(1, "drained/1");
+        assert!(matches!(answer, Frame::Subscribed { .. }), "{answer:?}");
+        server.process.signal("TERM");
+        let urls = loop {
+            match client.next_frame() {
+                Frame::GoAway { urls, .. } => break urls,
+                Frame::CaughtUp(_) => {}
+                other => panic!("a request to leave was expected: {other:?}"),
+            }
+        };
+        drop(client);
+        server.end().assert_success();
+        urls
+    };
+    let url = |number: usize| format!("ws://n{number}.example.com");
+    let mut urls = drained(2, cluster);
+    urls.sort();
+    assert_eq!(urls, [url(0), url(1)]);
+    // The node that has left gets no clients.
+    wait_until("the end of n2", || living(cluster.node(0)) == ["n0", "n1"]);
+    assert_eq!(drained(0, cluster), [url(1)]);
+    cluster.start_node(2);
+    cluster.start_node(0);
+    wait_until("all nodes", || living(cluster.node(1)) == ["n0", "n1", "n2"]);
+}
+
 /// The next message; a gap would be a fault.
 fn payload(client: &mut Native) -> String {
     loop {
@@ -368,6 +475,9 @@ fn the_engine_is_gone(cluster: &mut Cluster) {
         thread::sleep(Duration::from_millis(200));
     }
     println!("  not ready after {} ms", began.elapsed().as_millis());
+    let silence_s =
+        Metrics::of(&cluster.node(0).operators).scrape().value("crore_cluster_silence_seconds");
+    assert!(silence_s > Some(3.0), "no report comes back: {silence_s:?} s");
     for broker in 1..=3 {
         cluster.kafka.go_on(broker).expect("the broker was stopped");
     }

@@ -10,6 +10,7 @@
 
 mod arrivals;
 mod authority;
+mod cluster;
 pub mod draining;
 pub mod inspection;
 pub mod logs;
@@ -21,6 +22,7 @@ pub mod sessions;
 mod shown;
 mod upgrade;
 
+use crate::cluster::Cluster;
 use crate::configuration::fault::Faults;
 use crate::logging::Target;
 use crate::reloaded::Reloaded;
@@ -61,6 +63,8 @@ pub struct Operated {
     pub metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// The revocations; none if clients need no token.
     pub revoking: Option<Revoking>,
+    /// The cluster; none without an engine.
+    pub cluster: Option<Cluster>,
     /// The log, to read and configure.
     pub logging: logs::Logging,
     /// Drains and stops the node.
@@ -226,6 +230,7 @@ fn routes(shared: Arc<Shared>) -> Router {
         log,
     };
     let operators = Router::new()
+        .merge(cluster::routes(shared.operated.cluster.clone()))
         .merge(draining::routes(shared.operated.drain.clone()))
         .merge(inspection::routes(inspected))
         .merge(logs::routes(shared.operated.logging.clone()))

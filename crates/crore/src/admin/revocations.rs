@@ -4,6 +4,8 @@
 
 use super::authority::{json_body, now_s, problem};
 use super::{NUMBER_MAX, answer};
+use crate::cluster::Cluster;
+use crate::cluster::entries::change_of;
 use crate::logging::{Level, Log};
 use axum::Router;
 use axum::body::Body;
@@ -15,7 +17,7 @@ use axum::routing::{delete, get};
 use broker::entitlement::NEVER;
 use entitlement::TokenAuthenticator;
 use entitlement::revocations::{Revocation, Revoked};
-use entitlement::revoking::{RevokeError, Wanted};
+use entitlement::revoking::{Change, RevokeError, Wanted};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -35,6 +37,15 @@ pub struct Revoking {
     pub data_dir: Option<PathBuf>,
     /// Called after a change.
     pub changed: Arc<dyn Fn() + Send + Sync>,
+    /// The other nodes, which must learn of a change; none without an engine.
+    pub cluster: Option<Cluster>,
+}
+
+impl Revoking {
+    /// Tells the other nodes of a change. False if the engine has not confirmed it in time.
+    fn tell(&self, change: Change) -> bool {
+        self.cluster.as_ref().is_none_or(|cluster| cluster.tell(change))
+    }
 }
 
 #[derive(Clone)]
@@ -109,35 +120,43 @@ async fn add(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Re
         Ok(wanted) => wanted,
         Err(detail) => return problem(StatusCode::BAD_REQUEST, "bad_request", &detail),
     };
-    let Revoking { authenticator, data_dir, changed } = shared.revoking;
+    let revoking = shared.revoking;
     let work = move || {
-        let revocation = authenticator.revoke(data_dir.as_deref(), wanted, now_s())?;
-        changed();
-        Ok(revocation)
+        let data_dir = revoking.data_dir.as_deref();
+        let revocation = revoking.authenticator.revoke(data_dir, wanted, now_s())?;
+        (revoking.changed)();
+        let is_told = revoking.tell(change_of(&revocation));
+        Ok((revocation, is_told))
     };
     match blocking(work).await {
-        Ok(revocation) => {
+        Ok((revocation, is_told)) => {
             let id = revocation.id.to_string();
             let sentence = "An operator has revoked tokens.";
             shared.log.write(Level::Info, sentence, &[("revocation", &id)]);
-            answer(StatusCode::CREATED, &shown(&revocation))
+            if is_told { answer(StatusCode::CREATED, &shown(&revocation)) } else { not_told() }
         }
         Err(error) => refused(&error),
     }
 }
 
 async fn take_back(State(shared): State<Shared>, id: Result<Path<u64>, PathRejection>) -> Response {
-    let Revoking { authenticator, data_dir, .. } = shared.revoking;
+    let revoking = shared.revoking;
     // An invalid number is treated as unknown.
     let id = id.map_or(0, |Path(id)| id);
-    match blocking(move || authenticator.take_back(data_dir.as_deref(), id)).await {
-        Ok(true) => {
+    let work = move || {
+        let known = revoking.authenticator.revocation(id);
+        let is_known = revoking.authenticator.take_back(revoking.data_dir.as_deref(), id)?;
+        let cancelled = known.filter(|_| is_known);
+        Ok(cancelled.map(|known| revoking.tell(Change::Cancelled(known.revoked))))
+    };
+    match blocking(work).await {
+        Ok(Some(is_told)) => {
             let id = id.to_string();
             let sentence = "An operator has cancelled a revocation.";
             shared.log.write(Level::Info, sentence, &[("revocation", &id)]);
-            StatusCode::NO_CONTENT.into_response()
+            if is_told { StatusCode::NO_CONTENT.into_response() } else { not_told() }
         }
-        Ok(false) => {
+        Ok(None) => {
             let detail = "there is no revocation with this number";
             problem(StatusCode::NOT_FOUND, "not_found", detail)
         }
@@ -209,6 +228,12 @@ fn shown(revocation: &Revocation) -> Value {
         value["ends"] = json!(revocation.ends_s);
     }
     value
+}
+
+/// The change is in force here, and the other nodes may not know of it yet.
+fn not_told() -> Response {
+    let detail = "the change is in force at this node; the engine has not confirmed it, so other nodes may not know of it yet, and this node keeps telling them";
+    problem(StatusCode::SERVICE_UNAVAILABLE, "not_told", detail)
 }
 
 fn refused(error: &RevokeError) -> Response {

@@ -107,6 +107,7 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
     shortages::watch(Arc::clone(&serving.node), limits)
         .context("cannot start the thread that watches for shortages")?;
     serving.take_over()?;
+    serving.follow_cluster(&reloader, log)?;
     let access = operating::access(&configuration, &operator_addresses);
     let operated = serving.operated(&configuration, access, (&reloader, &upgrader), sender);
     let sessions = Arc::clone(&operated.access.sessions);
@@ -233,6 +234,9 @@ fn end(
         NodeRequest::Signal(_) => "SIGINT",
     };
     let ended = serving.draining.run(&serving.node, plan, reason, &log);
+    if let Some(cluster) = &serving.cluster {
+        cluster.leave();
+    }
     // Lets operators read the final progress.
     operating.begin();
     operating.wait(draining::FAREWELL);

@@ -49,6 +49,8 @@ struct Look {
 /// The content of a frame.
 struct Shown<'a> {
     health: &'a Value,
+    /// The answer of `/api/v1/cluster`; null without a cluster.
+    cluster: &'a Value,
     before: &'a Value,
     now: &'a Value,
     elapsed: Duration,
@@ -145,6 +147,7 @@ fn quits(typed: &[u8]) -> bool {
 /// The last two samples, and figures kept from earlier ones.
 struct Seen {
     health: Value,
+    cluster: Value,
     before: Look,
     now: Look,
     /// Deliveries a second, the newest last.
@@ -156,6 +159,7 @@ impl Seen {
         let now = look(arguments)?;
         Ok(Seen {
             health: health(arguments).unwrap_or(Value::Null),
+            cluster: cluster(arguments),
             before: now.clone(),
             now,
             curve: VecDeque::new(),
@@ -173,6 +177,7 @@ impl Seen {
         if let Ok(health) = health(arguments) {
             self.health = health;
         }
+        self.cluster = cluster(arguments);
         Ok(())
     }
 
@@ -180,6 +185,7 @@ impl Seen {
     fn frame(&self, footer: &str) -> Vec<String> {
         let shown = Shown {
             health: &self.health,
+            cluster: &self.cluster,
             before: &self.before.statistics,
             now: &self.now.statistics,
             elapsed: self.now.at - self.before.at,
@@ -192,6 +198,11 @@ impl Seen {
 
 fn health(arguments: &Arguments) -> anyhow::Result<Value> {
     arguments.operators.ask("GET", "/healthz")
+}
+
+/// The nodes of the cluster; null if the node is in none, or does not say.
+fn cluster(arguments: &Arguments) -> Value {
+    arguments.operators.ask("GET", "/api/v1/cluster").unwrap_or(Value::Null)
 }
 
 fn look(arguments: &Arguments) -> anyhow::Result<Look> {
@@ -215,6 +226,7 @@ fn frame(shown: &Shown<'_>, (columns, rows): (usize, usize)) -> Vec<String> {
     lines.push(String::new());
     lines.push(format!("deliveries/s         {}", curve(shown.curve, columns.saturating_sub(22))));
     lines.push(String::new());
+    lines.extend(nodes(shown.cluster));
     let left = rows.saturating_sub(lines.len() + 2);
     lines.extend(memory(shown.now, left, columns));
     lines.truncate(rows.saturating_sub(1));
@@ -297,6 +309,34 @@ fn figures(shown: &Shown<'_>) -> Vec<String> {
             ("long turns/s", grouped(per_s("long_turns"))),
         ]),
     ]
+}
+
+/// The nodes of the cluster, one on each line.
+fn nodes(cluster: &Value) -> Vec<String> {
+    let Some(nodes) = cluster["nodes"].as_array() else {
+        return Vec::new();
+    };
+    let is_living = |node: &&Value| node["is_living"] == true;
+    let living = nodes.iter().filter(is_living).count();
+    let mut lines = vec![format!("cluster of {} nodes, {living} living", nodes.len())];
+    lines.extend(nodes.iter().map(|node| {
+        let text = |name: &str| printable(node[name].as_str().unwrap_or("?"));
+        let count = |name: &str| grouped(node[name].as_u64().unwrap_or(0));
+        let state = match (node["is_living"] == true, node["is_draining"] == true) {
+            (false, _) => "GONE",
+            (true, true) => "draining",
+            (true, false) => "",
+        };
+        format!(
+            "  {:<16}{:<10}{:>12} connections{:>12} behind  {state}",
+            text("name"),
+            text("version"),
+            count("connections"),
+            count("lag_records")
+        )
+    }));
+    lines.push(String::new());
+    lines
 }
 
 /// The components of memory, the largest first, as many as fit.
@@ -398,6 +438,7 @@ mod tests {
         let health = json!({"node": "n1", "version": "0.1.0", "status": "ready"});
         let shown = Shown {
             health: &health,
+            cluster: &Value::Null,
             before: &before,
             now: &now,
             elapsed: Duration::from_secs(2),
@@ -437,6 +478,20 @@ mod tests {
         // A screen that is printed once has no key to quit it.
         let text = shown_in((80, 24), "").join("\n");
         assert!(!text.contains(QUIT) && text.contains("component_18"), "{text}");
+    }
+
+    #[test]
+    fn nodes_of_a_cluster() {
+        assert!(nodes(&Value::Null).is_empty());
+        let node = |name: &str, is_living: bool, lag: u64| {
+            json!({"name": name, "version": "0.1.0", "is_living": is_living, "is_draining": true,
+                "connections": 1_234, "lag_records": lag})
+        };
+        let lines = nodes(&json!({"nodes": [node("n1", true, 0), node("n2", false, 7)]}));
+        assert_eq!(lines[0], "cluster of 2 nodes, 1 living");
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words(&lines[1]), "n1 0.1.0 1,234 connections 0 behind draining");
+        assert_eq!(words(&lines[2]), "n2 0.1.0 1,234 connections 7 behind GONE");
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub fn engine(configuration: &Configuration) -> Option<EngineOptions> {
             password_file,
         }),
         rack: engine.rack.unwrap_or_default(),
+        control_topic: format!("{}.control", engine.cluster),
         start_timeout: engine.start_timeout,
         logs,
     })

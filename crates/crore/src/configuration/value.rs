@@ -63,6 +63,8 @@ pub enum Kind {
     Origins,
     /// A list of addresses of nodes, `ws://` or `wss://`.
     Urls,
+    /// One address of a node.
+    Url,
     /// A list of networks, such as `10.0.0.0/8`.
     Networks,
     /// One of a few words.
@@ -251,6 +253,7 @@ impl Kind {
             Kind::Urls => format!(
                 "a list of at most {URLS_MAX} addresses such as [\"wss://b.example.com/crore\"]"
             ),
+            Kind::Url => "an address such as \"wss://a.example.com/crore\"".into(),
             Kind::Networks => {
                 "a list of addresses or networks such as [\"10.0.0.0/8\", \"2001:db8::1\"]".into()
             }
@@ -319,6 +322,7 @@ impl Kind {
                 fits.then(|| Value::Text(words()))
             }
             Kind::Choice(choices) => choices.contains(&text).then(|| Value::Text(words())),
+            Kind::Url => is_url(text).then(|| Value::Text(words())),
             Kind::Filter => filter_is_valid(text).then(|| Value::Text(words())),
             Kind::Addresses => Some(Value::Addresses(vec![text.parse().ok()?])),
             Kind::Secret => {

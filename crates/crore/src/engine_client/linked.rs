@@ -1,10 +1,14 @@
 //! The crate `engine` as the node's engine: settings, the check of topics, and the client.
 
+use super::TakeLetter;
+use crate::cluster::entries::Entry;
+use crate::cluster::{Letter, WriteControl};
 use crate::configuration::Configuration;
 use crate::configuration::fault::{Fault, Faults};
 use crate::exit::Ending;
 use crate::logging::{Level, Log, Target};
 use ::engine::admin::{self, Description, Lack};
+use ::engine::control::{Control, ControlEntry, ControlLetter};
 use ::engine::{
     EngineLog, EnginePartition, EngineSettings, LogLines, Login, Resume, Security, Severity,
     TlsSettings,
@@ -28,12 +32,7 @@ pub fn prepare(
     log: Log,
 ) -> Result<Box<dyn Engine>, Ending> {
     let lines = log.to(Target::Log);
-    let settings = EngineSettings {
-        log: LogLines(Arc::new(move |severity, line: &str| {
-            lines.write(level_of(severity), &format!("engine: {line}"), &[]);
-        })),
-        ..settings_of(options, settings)?
-    };
+    let settings = EngineSettings { log: lines_to(lines), ..settings_of(options, settings)? };
     let found = describe(options, &settings)?;
     let mut faults = Vec::new();
     for lack in admin::lacks(&settings, &found) {
@@ -59,6 +58,44 @@ pub fn prepare(
     Ok(Box::new(Linked(settings)))
 }
 
+fn lines_to(log: Log) -> LogLines {
+    LogLines(Arc::new(move |severity, line: &str| {
+        log.write(level_of(severity), &format!("engine: {line}"), &[]);
+    }))
+}
+
+pub fn follow(
+    options: &EngineOptions,
+    settings: &Settings,
+    log: Log,
+    mut take: TakeLetter,
+) -> Result<Box<dyn WriteControl>, Ending> {
+    let lines = lines_to(log.to(Target::Log));
+    let settings = EngineSettings { log: lines, ..settings_of(options, settings)? };
+    let topic = &options.control_topic;
+    let control = Control::start(&settings, topic, options.start_timeout, move |letter| {
+        take(match letter {
+            ControlLetter::Entry(ControlEntry { key, value, time_ms }) => {
+                Letter::Entry(Entry { key, value, time_ms })
+            }
+            ControlLetter::CaughtUp => Letter::CaughtUp,
+        });
+    });
+    let control = control.map_err(|error| {
+        anyhow!("engine at {}: {error}; `crore engine init` creates topics", settings.bootstrap)
+    })?;
+    Ok(Box::new(Written(control)))
+}
+
+/// The writer of the control topic.
+struct Written(Control);
+
+impl WriteControl for Written {
+    fn write(&self, key: String, value: Option<Vec<u8>>) {
+        self.0.write(key, value);
+    }
+}
+
 fn remedy(lack: &Lack) -> &'static str {
     if lack.may_be_allowed {
         "a topic that loses nothing, or allow_weak = true"
@@ -80,13 +117,22 @@ pub fn create_topics(
     };
     let missing = found.topics.iter().filter(|topic| topic.is_missing);
     let missing: Vec<&str> = missing.map(|topic| &*topic.name).collect();
-    let created: Vec<String> = if is_dry_run {
+    let control = &options.control_topic;
+    let mut created: Vec<String> = if is_dry_run {
         missing.iter().map(|name| format!("would create {name}: {}", shape(name))).collect()
     } else {
         let created = admin::create(&settings, options.start_timeout);
         let created = created.map_err(|error| anyhow!("engine: {error}"))?;
         created.iter().map(|name| format!("created {name}: {}", shape(name))).collect()
     };
+    if is_dry_run {
+        created.push(format!("would create {control}, unless it exists: the nodes' control topic"));
+    } else {
+        let is_new = admin::create_control(&settings, control, options.start_timeout);
+        if is_new.map_err(|error| anyhow!("engine: {error}"))? {
+            created.push(format!("created {control}: the nodes' control topic"));
+        }
+    }
     let present = found.topics.iter().filter(|topic| !topic.is_missing);
     let present = present.map(|topic| format!("{} exists; it stays as it is", topic.name));
     Ok(created.into_iter().chain(present).collect())

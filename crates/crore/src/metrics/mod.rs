@@ -28,6 +28,7 @@ mod topics;
 pub use exposition::text;
 pub use families::Family;
 
+use crate::cluster::ClusterCounts;
 use crate::logging;
 use crate::process::memory;
 use crate::reloaded::Counts;
@@ -52,6 +53,8 @@ pub struct Sources<'a> {
     pub log: logging::Counts,
     /// Counters of pushes.
     pub pushes: PushCounts,
+    /// Counts of the cluster.
+    pub cluster: ClusterCounts,
 }
 
 /// Asks for all families, from any thread.
@@ -85,6 +88,7 @@ pub fn collect(sources: &Sources<'_>) -> Vec<Family> {
     disks::write(&mut families, statistics);
     families.declared(&statistics.engine);
     engine::write(&mut families, statistics);
+    write_cluster(&mut families, sources.cluster);
     families.declared(&statistics.tls);
     tls::write(&mut families, &statistics.tls);
     families.declared(&sources.authenticator);
@@ -97,6 +101,19 @@ pub fn collect(sources: &Sources<'_>) -> Vec<Family> {
     log::write(&mut families, &sources.log);
     write_pushes(&mut families, sources.pushes);
     families.finish()
+}
+
+fn write_cluster(families: &mut Families, counts: ClusterCounts) {
+    families.gauge(
+        "crore_cluster_nodes",
+        "Nodes of the cluster that report regularly, this one included; 0 without an engine.",
+        counts.nodes,
+    );
+    families.gauge(
+        "crore_cluster_silence_seconds",
+        "Time since this node has read its own report in the cluster's control topic. After 60 s the node accepts no tokens.",
+        counts.silence_ms as f64 / 1e3,
+    );
 }
 
 fn write_reloads(families: &mut Families, counts: Counts) {

@@ -8,6 +8,7 @@ use crate::admin::draining::Drain;
 use crate::admin::logs::Logging;
 use crate::admin::revocations::Revoking;
 use crate::admin::{self, About, Access, Readiness};
+use crate::cluster::{Cluster, Joining, Surroundings};
 use crate::configuration::assemble::milliseconds;
 use crate::configuration::options::{self, MetricsPush, NodeLimits};
 use crate::configuration::{Configuration, assemble_logging};
@@ -45,6 +46,10 @@ pub struct Serving {
     pub notices: Vec<(Target, Level, String)>,
     /// The authenticator, if any.
     pub entitled: Option<Entitled>,
+    /// The cluster; none without an engine.
+    pub cluster: Option<Cluster>,
+    /// The cluster before its thread runs.
+    pub joining: Option<Joining>,
     /// Counts of pushed metrics.
     pub pushes: Arc<PushCounters>,
     /// The data of the charts on the operators' page.
@@ -74,7 +79,30 @@ impl Serving {
             authenticator: Arc::clone(&entitled.authenticator),
             data_dir: entitled.data_dir.clone(),
             changed: self.keys_changed(),
+            cluster: self.cluster.clone(),
         })
+    }
+
+    /// Begins to report this node to the cluster, if there is one, and to follow the others.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub fn follow_cluster(&mut self, reloader: &Arc<Reloader>, log: Log) -> Result<(), Ending> {
+        let Some(joining) = self.joining.take() else {
+            return Ok(());
+        };
+        let entitled = self.entitled.as_ref();
+        let surroundings = Surroundings {
+            node: Arc::clone(&self.node),
+            reloader: Arc::clone(reloader),
+            draining: Arc::clone(&self.draining),
+            authenticator: entitled
+                .map(|entitled| (Arc::clone(&entitled.authenticator), entitled.data_dir.clone())),
+            changed: self.keys_changed(),
+            log: log.to(Target::Node),
+        };
+        joining.follow(surroundings).context("cannot start the thread of the cluster")?;
+        Ok(())
     }
 
     /// Makes the node check credentials again. Call it after a change of keys or revocations.
@@ -144,6 +172,7 @@ impl Serving {
         let (node, reloader) = (Arc::clone(&self.node), Arc::clone(reloader));
         let draining = Arc::clone(&self.draining);
         let pushes = Arc::clone(&self.pushes);
+        let cluster = self.cluster.clone();
         let authenticator =
             self.entitled.as_ref().map(|entitled| Arc::clone(&entitled.authenticator));
         Arc::new(move || {
@@ -159,6 +188,7 @@ impl Serving {
                 reloads: reloader.counts(),
                 log: reloader.log.counts(),
                 pushes: pushes.counts(),
+                cluster: cluster.as_ref().map(Cluster::counts).unwrap_or_default(),
             })
         })
     }
@@ -245,6 +275,7 @@ impl Serving {
             metrics: Box::new(move || metrics::text(&gather())),
             logging: self.logging(log),
             revoking,
+            cluster: self.cluster.clone(),
             drain,
             node: Arc::clone(&self.node),
             history: Arc::clone(&self.history),

@@ -14,7 +14,7 @@ use crate::exit::Ending;
 use crate::logging::{Level, Log, Target};
 use crate::sockets::Sockets;
 use crate::upgrade::Inherited;
-use crate::{engine_client, private_files, process, ticket_keys, tls_files};
+use crate::{cluster, engine_client, private_files, process, ticket_keys, tls_files};
 use broker::entitlement::Authenticator;
 use node::journal::JournalSender;
 use node::{NodeOptions, StartError};
@@ -58,6 +58,7 @@ pub fn start(
         .as_ref()
         .map(|entitled| Arc::clone(&entitled.authenticator) as Arc<dyn Authenticator>);
     options.engine = engine_client::prepare(configuration, &options.settings, log)?;
+    let joining = cluster::join(configuration, &options.settings, entitled.as_ref(), log)?;
     options.inheritance = inherited.take();
     let node = node::start(options).map_err(|error| not_started(configuration, error))?;
     let of_node = node.notices().iter().cloned();
@@ -68,6 +69,8 @@ pub fn start(
         tls: server,
         notices,
         entitled,
+        cluster: joining.as_ref().map(|joining| joining.cluster().clone()),
+        joining,
         connections_max: node.connections_max(),
         node: Arc::new(RwLock::new(Some(node))),
         draining: Arc::default(),

@@ -150,6 +150,7 @@ fn other_value(spec: &OptionSpec) -> Option<Value> {
         }
         Kind::Text { .. } => Value::Text("other".into()),
         Kind::Origins => Value::Texts(vec!["https://other.example".into()]),
+        Kind::Url => Value::Text("ws://other.example".into()),
         Kind::Urls => Value::Texts(vec!["ws://other.example".into()]),
         Kind::Networks => Value::Texts(vec!["10.0.0.0/8".into()]),
         Kind::Filters | Kind::Words => Value::Texts(vec!["other".into()]),

@@ -15,6 +15,9 @@ options! {
     /// Addresses of some brokers, HOST:PORT; the others are found through them. Required for a log
     /// in the engine.
     bootstrap_servers: Vec<String> = "", Kind::Words, Restart;
+    /// The name of the cluster: its nodes tell each other by the topic NAME.control what all must
+    /// know. Clusters with one engine need different names.
+    cluster: String = "crore", text(200), Restart;
     /// Encrypt connections to brokers with TLS.
     tls: bool = "false", Kind::Boolean, Restart;
     /// Trusted certificates of brokers, in PEM. Not given: those of the system.

@@ -38,8 +38,11 @@ options! {
     /// Time at the start of a drain in which the node reports not-ready and serves as before, so
     /// that load balancers stop sending new clients.
     drain_delay: Duration = "0s", seconds(0, DAY_S), Reload;
+    /// The address by which clients reach this node. In a cluster, a drain of another node sends
+    /// clients to it. Not given: none are sent here.
+    address: Option<String> = example "wss://n1.example.com", Kind::Url, Reload;
     /// Addresses of other nodes. A drain spreads its clients evenly over them. Without any, clients
-    /// return to this node.
+    /// return to this node. In a cluster, the living nodes with node.address count instead.
     other_addresses: Vec<String> = "", Kind::Urls, Reload;
     /// Time over which a drain asks the clients to reconnect. The node ends when all clients have
     /// left, at the latest after this time. 0s: the node does not ask.
