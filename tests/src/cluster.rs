@@ -14,6 +14,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::PATIENCE;
+use crate::curl::curl;
+use crate::server::Server;
+
 /// The time limit for one answer; afterwards the client goes to the next node. The engine settles a
 /// publication within 30 s.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
@@ -25,6 +29,20 @@ pub type Nodes = Arc<Mutex<Vec<String>>>;
 
 fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The status of a node's readiness.
+pub fn readiness(server: &Server) -> u16 {
+    curl(&[&server.operators_url("/readyz")]).status
+}
+
+/// Waits until a node is ready: until it has read what the engine had at its start.
+pub fn wait_until_ready(server: &Server) {
+    let deadline = Instant::now() + PATIENCE;
+    while readiness(server) != 200 {
+        assert!(Instant::now() < deadline, "the node is not ready");
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Sends one publication. None if the node does not answer.

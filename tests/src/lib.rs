@@ -28,6 +28,7 @@ pub mod prometheus;
 pub mod proxy;
 pub mod rate;
 pub mod raw;
+pub mod secured;
 pub mod served;
 pub mod server;
 pub mod small_disk;

@@ -9,7 +9,9 @@
 #![deny(clippy::unwrap_used)]
 
 mod properties;
+pub mod secured;
 
+use secured::Listener;
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -39,6 +41,8 @@ pub struct Plan {
     pub properties: Vec<(String, String)>,
     /// Memory of each broker's heap, in megabytes.
     pub heap_mb: u32,
+    /// Whether the brokers listen with TLS and SASL, too ([`secured::Listener`]).
+    pub is_secured: bool,
 }
 
 /// Running brokers.
@@ -52,15 +56,26 @@ pub struct Kafka {
 
 #[derive(Debug)]
 struct Broker {
-    address: SocketAddrV4,
+    addresses: Addresses,
     process: Option<Child>,
     is_stopped: bool,
+}
+
+/// A broker's addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct Addresses {
+    /// Clients without TLS and login connect here.
+    pub(crate) clients: SocketAddrV4,
+    /// The other controllers connect here.
+    pub(crate) controller: SocketAddrV4,
+    /// Listeners with TLS or SASL, in the order of [`Listener::ALL`]; empty without them.
+    pub(crate) secured: Vec<SocketAddrV4>,
 }
 
 impl Plan {
     /// So many brokers, with the defaults.
     pub fn new(brokers: u16) -> Plan {
-        Plan { brokers, properties: Vec::new(), heap_mb: 384 }
+        Plan { brokers, properties: Vec::new(), heap_mb: 384, is_secured: false }
     }
 }
 
@@ -97,14 +112,21 @@ impl Kafka {
     /// Java is missing, or a broker does not start in time.
     pub fn start(jars: &Path, plan: &Plan) -> io::Result<Kafka> {
         let folder = fresh_folder()?;
-        let addresses = (1..=plan.brokers).map(free_addresses).collect::<io::Result<Vec<_>>>()?;
+        let further = if plan.is_secured { Listener::ALL.len() } else { 0 };
+        let addresses = (1..=plan.brokers).map(|number| free_addresses(number, further));
+        let addresses = addresses.collect::<io::Result<Vec<_>>>()?;
+        let mut more = Vec::new();
+        if plan.is_secured {
+            secured::create_certificates(&folder, &addresses)?;
+            more = secured::properties(&folder);
+        }
+        more.extend(plan.properties.iter().cloned());
         for number in 1..=plan.brokers {
-            let text = properties::of(number, &addresses, &folder, &plan.properties);
+            let text = properties::of(number, &addresses, &folder, &more);
             fs::write(folder.join(format!("{number}.properties")), text)?;
         }
-        let broker =
-            |(address, _): &_| Broker { address: *address, process: None, is_stopped: false };
-        let brokers = addresses.iter().map(broker).collect();
+        let broker = |addresses| Broker { addresses, process: None, is_stopped: false };
+        let brokers = addresses.into_iter().map(broker).collect();
         let mut kafka = Kafka { jars: jars.to_path_buf(), folder, brokers, heap_mb: plan.heap_mb };
         for number in 1..=plan.brokers {
             kafka.format(number)?;
@@ -120,8 +142,18 @@ impl Kafka {
 
     /// The addresses of all brokers, separated by commas.
     pub fn bootstrap(&self) -> String {
-        let texts: Vec<String> = self.brokers.iter().map(|it| it.address.to_string()).collect();
-        texts.join(",")
+        self.joined(|addresses| Some(&addresses.clients))
+    }
+
+    /// The addresses of all brokers for this listener, separated by commas; empty unless
+    /// [`Plan::is_secured`].
+    pub fn bootstrap_of(&self, listener: Listener) -> String {
+        self.joined(|addresses| addresses.secured.get(listener as usize))
+    }
+
+    fn joined(&self, select: impl Fn(&Addresses) -> Option<&SocketAddrV4>) -> String {
+        let texts = self.brokers.iter().filter_map(|it| select(&it.addresses));
+        texts.map(SocketAddrV4::to_string).collect::<Vec<_>>().join(",")
     }
 
     /// The folder with the brokers' files and their output.
@@ -207,6 +239,9 @@ impl Kafka {
         let mut command = self.tool("kafka.tools.StorageTool");
         command.args(["format", "-t", properties::CLUSTER_ID, "-c"]);
         command.arg(self.folder.join(format!("{number}.properties")));
+        if !self.brokers[place(number)].addresses.secured.is_empty() {
+            command.args(secured::USERS);
+        }
         command.stdout(Stdio::null());
         succeed(&mut command)
     }
@@ -227,7 +262,7 @@ impl Kafka {
     fn wait_for(&mut self, number: u16) -> io::Result<()> {
         let end = Instant::now() + START_TIMEOUT;
         let broker = &mut self.brokers[place(number)];
-        let address = SocketAddr::V4(broker.address);
+        let address = SocketAddr::V4(broker.addresses.clients);
         let output = self.folder.join(format!("{number}.out"));
         loop {
             if TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok() {
@@ -316,18 +351,20 @@ fn fresh_folder() -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Two free addresses for a broker: for clients, and for its part as a controller. The loopback
-/// address differs by process and broker, so no other program takes the ports while it is down.
-fn free_addresses(number: u16) -> io::Result<(SocketAddrV4, SocketAddrV4)> {
+/// Free addresses for a broker. The loopback address differs by process and broker, so no other
+/// program takes the ports while it is down.
+fn free_addresses(number: u16, further: usize) -> io::Result<Addresses> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let count = NUMBER.fetch_add(1, Ordering::Relaxed);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos();
     let mixed = process::id().wrapping_mul(0x9e37_79b9) ^ now.wrapping_add(count << 16);
     let [_, second, third, _] = mixed.to_be_bytes();
     let address = Ipv4Addr::new(127, 64 | (second & 0x3f), third, 10 + (number % 200) as u8);
-    let (clients, controller) =
-        (TcpListener::bind((address, 0))?, TcpListener::bind((address, 0))?);
+    // All are open at once, so that they differ.
+    let listeners = (0..2 + further).map(|_| TcpListener::bind((address, 0)));
+    let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
     let of = |listener: &TcpListener| Ok(SocketAddrV4::new(address, listener.local_addr()?.port()));
-    let addresses: io::Result<_> = of(&clients).and_then(|first| Ok((first, of(&controller)?)));
-    addresses
+    let mut all = listeners.iter().map(of).collect::<io::Result<Vec<_>>>()?;
+    let secured = all.split_off(2);
+    Ok(Addresses { clients: all[0], controller: all[1], secured })
 }

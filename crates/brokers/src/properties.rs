@@ -1,6 +1,7 @@
 //! The configuration of a broker.
 
-use std::net::SocketAddrV4;
+use crate::Addresses;
+use crate::secured::Listener;
 use std::path::Path;
 
 /// The identity of all clusters of tests.
@@ -16,17 +17,18 @@ appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = %d %p %c: %m%n
 ";
 
-/// The properties of a broker, numbered from 1. `addresses` are for clients and for controllers.
+/// The properties of a broker, numbered from 1. `further` properties win.
 pub(crate) fn of(
     number: u16,
-    addresses: &[(SocketAddrV4, SocketAddrV4)],
+    addresses: &[Addresses],
     folder: &Path,
     further: &[(String, String)],
 ) -> String {
-    let (clients, controller) = addresses[usize::from(number) - 1];
-    let voter = |(number, (_, controller)): (usize, &(SocketAddrV4, SocketAddrV4))| {
-        format!("{number}@{controller}")
-    };
+    let Addresses { clients, controller, secured } = &addresses[usize::from(number) - 1];
+    let voter = |(number, it): (usize, &Addresses)| format!("{number}@{}", it.controller);
+    let secured = Listener::ALL.iter().zip(secured);
+    let secured: String =
+        secured.map(|(listener, address)| format!(",{}://{address}", listener.name())).collect();
     let voters: Vec<String> = (1..).zip(addresses).map(voter).collect();
     let copies = addresses.len().min(3);
     let in_sync = copies.div_ceil(2);
@@ -34,8 +36,8 @@ pub(crate) fn of(
         ("process.roles", "broker,controller".to_owned()),
         ("node.id", number.to_string()),
         ("controller.quorum.voters", voters.join(",")),
-        ("listeners", format!("PLAINTEXT://{clients},CONTROLLER://{controller}")),
-        ("advertised.listeners", format!("PLAINTEXT://{clients}")),
+        ("listeners", format!("PLAINTEXT://{clients},CONTROLLER://{controller}{secured}")),
+        ("advertised.listeners", format!("PLAINTEXT://{clients}{secured}")),
         ("controller.listener.names", "CONTROLLER".to_owned()),
         ("inter.broker.listener.name", "PLAINTEXT".to_owned()),
         ("log.dirs", folder.join(number.to_string()).to_string_lossy().into_owned()),

@@ -79,8 +79,10 @@ fn secret_files(configuration: &Configuration) -> Vec<PathBuf> {
         }
     }
     files.extend(configuration.read::<Tls>().key_file);
-    let Engine { key_file, password_file, .. } = configuration.read();
-    files.extend(key_file.into_iter().chain(password_file));
+    let Engine { key_file, password_file, oauth_token_file, oauth_client_secret_file, .. } =
+        configuration.read();
+    let of_engine = [key_file, password_file, oauth_token_file, oauth_client_secret_file];
+    files.extend(of_engine.into_iter().flatten());
     files.sort();
     files.dedup();
     files

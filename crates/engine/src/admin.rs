@@ -1,11 +1,11 @@
 //! Questions and commands about the engine's topics, for `crore engine init`, `crore doctor` and
 //! the start of a node. They wait for their answers.
 
-use crate::settings::{EngineSettings, Login};
+use crate::settings::{EngineSettings, LogLines, Login, Severity};
 use crate::{EngineError, beginning, properties};
 use kafka::{
     Client, ClusterDescription, Event, Kind, ListedOffset, NewTopic, OffsetQuery, Queue,
-    TopicDescription, code,
+    TopicDescription, certificate, code,
 };
 use std::ffi::CString;
 use std::fmt;
@@ -359,21 +359,73 @@ impl Topic {
     }
 }
 
+/// The reason in librdkafka's line about a connection; none for another line. Some reasons are only
+/// in lines: a broker that closes the connection, as one with TLS does with a client without.
+fn failure(line: &str) -> Option<&str> {
+    line.strip_prefix("FAIL: ")?.split_once("]: ").map(|(_, reason)| reason)
+}
+
 /// A client for questions, and the time that it has.
 struct Asker {
     client: Client,
     queue: Queue,
     main: Queue,
     token: Login,
+    log: LogLines,
     end: Instant,
+}
+
+/// The brokers' reasons for having no answer yet.
+#[derive(Default)]
+struct Problem {
+    last: Option<String>,
+    /// A broker refuses this client, or this client a broker.
+    is_refusal: bool,
+    are_all_down: bool,
+}
+
+impl Problem {
+    /// Takes an event of the client, and returns the reason if it is a new one.
+    fn meet(&mut self, event: Event) -> Option<String> {
+        let (text, is_refusal) = match event {
+            Event::Error { error, .. } if error.code == code::ALL_BROKERS_DOWN => {
+                self.are_all_down = true;
+                return None;
+            }
+            // The line about the certificate has the reason.
+            Event::Error { error, .. } if certificate::is_refusal(&error.text) => return None,
+            Event::Error { error, .. } => {
+                let is_refusal = [code::TLS, code::AUTHENTICATION].contains(&error.code);
+                (error.text, is_refusal)
+            }
+            Event::Line { text, .. } => match certificate::refusal(&text) {
+                Some(refusal) => (refusal, true),
+                None if certificate::is_refusal(&text) => return None,
+                None => (failure(&text)?.to_owned(), false),
+            },
+            _ => return None,
+        };
+        // Brokers refuse a client's certificate after the handshake, by an alert.
+        let is_refusal = is_refusal || text.contains("alert") && text.contains("certificate");
+        // librdkafka ends a text with the time that the attempt took.
+        let text = text.split(" (after ").next().unwrap_or(&text).to_owned();
+        self.is_refusal |= is_refusal;
+        let is_new = self.last.as_ref() != Some(&text);
+        is_new.then(|| self.last.insert(text).clone())
+    }
+
+    /// Whether another attempt has the same result.
+    fn is_final(&self) -> bool {
+        self.is_refusal && self.are_all_down
+    }
 }
 
 impl Asker {
     fn new(settings: &EngineSettings, timeout: Duration) -> Result<Asker, EngineError> {
         let client = Client::new(Kind::Producer, &properties::questions(settings))?;
         let (queue, main) = (client.new_queue(), client.main_queue());
-        let token = settings.security.login.clone();
-        Ok(Asker { client, queue, main, token, end: Instant::now() + timeout })
+        let (token, log) = (settings.security.login.clone(), settings.log.clone());
+        Ok(Asker { client, queue, main, token, log, end: Instant::now() + timeout })
     }
 
     fn timeout_ms(&self) -> i32 {
@@ -386,23 +438,26 @@ impl Asker {
         &self,
         select: impl Fn(Event) -> Option<Result<T, kafka::Error>>,
     ) -> Result<T, EngineError> {
-        let mut problem = None;
+        let mut problem = Problem::default();
         loop {
             while let Some(event) = self.main.poll(0) {
-                match event {
-                    Event::Error { error, .. } => problem = Some(error.text),
-                    Event::TokenWanted => self.give_token(),
-                    _ => {}
+                if event == Event::TokenWanted {
+                    self.give_token()?;
+                } else if let Some(text) = problem.meet(event) {
+                    self.log.write(Severity::Warning, &text);
                 }
+            }
+            if problem.is_final() {
+                return Err(EngineError(problem.last.unwrap_or_default()));
             }
             if let Some(answer) = self.queue.poll(20).and_then(&select) {
                 return answer.map_err(|error| {
-                    let because = problem.map_or(String::new(), |text| format!(" ({text})"));
+                    let because = problem.last.map_or(String::new(), |text| format!(" ({text})"));
                     EngineError(format!("the engine: {error}{because}"))
                 });
             }
             if Instant::now() > self.end + Duration::from_secs(1) {
-                let because = problem.unwrap_or_else(|| "no reason is known".to_owned());
+                let because = problem.last.unwrap_or_else(|| "no reason is known".to_owned());
                 return Err(EngineError(format!("the engine does not answer: {because}")));
             }
         }
@@ -435,16 +490,11 @@ impl Asker {
         Ok(names)
     }
 
-    fn give_token(&self) {
-        let Login::Token(source) = &self.token else { return };
-        let token = source().and_then(|token| {
-            let expires_ms = token.expires_ms.cast_signed();
-            let set = self.client.set_token(&token.text, &token.principal, expires_ms);
-            set.map_err(|error| error.text)
-        });
-        if let Err(reason) = token {
-            self.client.set_token_failure(&reason);
-        }
+    fn give_token(&self) -> Result<(), EngineError> {
+        let Login::Token(source) = &self.token else { return Ok(()) };
+        let token = source().map_err(EngineError)?;
+        let expires_ms = token.expires_ms.cast_signed();
+        Ok(self.client.set_token(&token.text, &token.principal, expires_ms)?)
     }
 }
 
@@ -454,6 +504,31 @@ mod tests {
     use crate::settings::{EngineLog, EnginePartition};
     use broker::mail::{HomeId, PartitionId};
     use stdx::hash::Partitioner;
+
+    #[test]
+    fn a_refusal_by_all_brokers_is_final() {
+        let error = |code, text: &str| Event::Error {
+            error: kafka::Error { code, text: text.to_owned() },
+            is_fatal: false,
+        };
+        let line = |text: &str| Event::Line { level: 6, text: text.to_owned() };
+        let mut problem = Problem::default();
+        let closed =
+            "FAIL: [thrd:h:1/bootstrap]: h:1/bootstrap: Disconnected (after 3ms in state X)";
+        assert_eq!(problem.meet(line(closed)), Some("h:1/bootstrap: Disconnected".to_owned()));
+        assert_eq!(problem.meet(line(closed)), None, "told already");
+        assert_eq!(problem.meet(error(code::ALL_BROKERS_DOWN, "all")), None);
+        assert!(!problem.is_final(), "a broker may come back");
+        assert!(
+            problem.meet(error(code::AUTHENTICATION, "h: no (after 2ms in state X)")).is_some()
+        );
+        assert!(problem.is_final());
+        assert_eq!(problem.last, Some("h: no".to_owned()));
+        let mut problem = Problem::default();
+        assert_eq!(problem.meet(error(code::TLS, "certificate verify failed")), None);
+        assert_eq!(problem.meet(line("FAIL: [thrd:h]: h: certificate verify failed")), None);
+        assert!(!problem.is_refusal);
+    }
 
     #[test]
     fn what_a_topic_lacks_is_named() {

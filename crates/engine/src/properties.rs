@@ -57,7 +57,11 @@ pub(crate) fn producer(settings: &EngineSettings) -> Properties {
 
 /// Properties of a client that only asks.
 pub(crate) fn questions(settings: &EngineSettings) -> Properties {
-    finish(settings, common(settings))
+    let mut properties = common(settings);
+    // Then lines tell of brokers that close the connection.
+    properties.retain(|(name, _)| name != "log_level");
+    add(&mut properties, &[("log_level", "6")]);
+    finish(settings, properties)
 }
 
 /// The payload with its key and headers.
@@ -103,8 +107,12 @@ fn secure(security: &Security, properties: &mut Properties) {
     };
     add(properties, &[("security.protocol", protocol)]);
     if let Some(tls) = &security.tls {
+        // OpenSSL that is linked statically does not know the system's folder.
+        let probe = "probe".to_owned();
+        let is_given = !tls.authorities_file.is_empty();
+        let authorities = if is_given { &tls.authorities_file } else { &probe };
         let files = [
-            ("ssl.ca.location", &tls.authorities_file),
+            ("ssl.ca.location", authorities),
             ("ssl.certificate.location", &tls.certificate_file),
             ("ssl.key.location", &tls.key_file),
             ("ssl.key.password", &tls.key_password),

@@ -95,7 +95,7 @@ pub struct Security {
     pub login: Login,
 }
 
-/// Encryption. Needs the feature `ssl`.
+/// Encryption.
 #[derive(Clone, Debug, Default)]
 pub struct TlsSettings {
     /// A file of certificates of authorities, in PEM. Empty for the system's.
@@ -121,7 +121,7 @@ pub enum Login {
         /// The password.
         password: String,
     },
-    /// SASL SCRAM. Needs the feature `ssl`.
+    /// SASL SCRAM.
     Scram {
         /// Whether the hash is SHA-512; otherwise SHA-256.
         is_512: bool,
@@ -130,11 +130,12 @@ pub enum Login {
         /// The password.
         password: String,
     },
-    /// SASL OAUTHBEARER: the function returns a token. Needs the feature `ssl`.
+    /// SASL OAUTHBEARER: the function returns a token.
     Token(TokenSource),
 }
 
-/// Returns tokens; called on the engine's thread, so it must not wait for long.
+/// Returns a token. It may wait for a server: it is called on a thread of its own, and by the
+/// functions of [`crate::admin`].
 pub type TokenSource = Arc<dyn Fn() -> Result<Token, String> + Send + Sync>;
 
 /// A token for OAUTHBEARER.

@@ -8,13 +8,13 @@ mod watch;
 
 use crate::partition::Partition;
 use crate::record::{Mapping, Memory};
-use crate::settings::{EngineLog, EngineSettings, Severity};
+use crate::settings::{EngineLog, EngineSettings, Login, Severity};
 use crate::statistics::EngineStatistics;
 use crate::wake::Wake;
 use crate::{Command, EngineError, PartitionTail};
 use broker::engine::{EngineLetter, EngineRequest};
 use broker::mail::{HomeId, PartitionId};
-use kafka::{Event, Queue};
+use kafka::{Client, Event, certificate};
 use publish::Publisher;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -224,11 +224,18 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             Event::Error { error, .. } if error.text.starts_with("GroupCoordinator") => {}
             Event::Error { error, .. } => {
                 self.statistics.errors += 1;
-                self.say(Severity::Warning, &format!("{client}: {error}"));
+                // The line about a certificate has the reason.
+                if !certificate::is_refusal(&error.text) {
+                    self.say(Severity::Warning, &format!("{client}: {error}"));
+                }
             }
-            // Failed connections are errors already.
-            Event::Line { level, text } if level <= 4 && !text.starts_with("FAIL") => {
-                self.say(Severity::Info, &format!("{client}: {text}"));
+            Event::Line { level, text } => {
+                if let Some(refusal) = certificate::refusal(&text) {
+                    self.say(Severity::Warning, &format!("{client}: {refusal}"));
+                } else if level <= 4 && !text.starts_with("FAIL") {
+                    // Failed connections are errors already.
+                    self.say(Severity::Info, &format!("{client}: {text}"));
+                }
             }
             _ => {}
         }
@@ -241,17 +248,24 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         }
     }
 
-    fn give_token(&mut self, queue: &Queue) {
-        let crate::settings::Login::Token(source) = &self.settings.security.login else { return };
-        let result = source().and_then(|token| {
-            let expires_ms = token.expires_ms.cast_signed();
-            let set = queue.client().set_token(&token.text, &token.principal, expires_ms);
-            set.map_err(|error| error.text)
-        });
-        if let Err(reason) = result {
-            queue.client().set_token_failure(&reason);
-            self.statistics.errors += 1;
-            self.say(Severity::Error, &format!("no token for the brokers: {reason}"));
+    /// Gets a token for a client, on a thread of its own, because the source may ask a server.
+    /// A failure comes back as an error of the client; it asks again by itself.
+    fn give_token(&mut self, client: Client) {
+        let Login::Token(source) = &self.settings.security.login else { return };
+        let (source, other) = (source.clone(), client.clone());
+        let give = move || {
+            let result = source().and_then(|token| {
+                let expires_ms = token.expires_ms.cast_signed();
+                let set = client.set_token(&token.text, &token.principal, expires_ms);
+                set.map_err(|error| error.text)
+            });
+            if let Err(reason) = result {
+                client.set_token_failure(&reason);
+            }
+        };
+        let thread = thread::Builder::new().name("engine-token".to_owned()).spawn(give);
+        if let Err(error) = thread {
+            other.set_token_failure(&format!("no thread that gets a token: {error}"));
         }
     }
 }

@@ -18,6 +18,7 @@ mod cache;
 pub mod claims;
 mod counters;
 mod handing;
+pub mod https;
 pub mod issue;
 pub mod jwks;
 pub mod keys;

@@ -6,11 +6,11 @@
 //! authenticator.
 
 use crate::authenticator::TokenAuthenticator;
+use crate::https;
 use crate::jwks::{JWKS_BYTES_MAX, Jwks};
 use crate::notices::Notice;
 use fetch::{Request, Url};
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use rustls::ClientConfig;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -177,23 +177,10 @@ pub fn fetch(source: &KeySource) -> Result<Jwks, String> {
 }
 
 fn get(url: &Url, tls: &Arc<ClientConfig>) -> Result<Vec<u8>, String> {
-    let told = |error: fetch::Error| error.to_string();
-    let address = (url.host.as_str(), url.port);
-    let mut stream =
-        fetch::connect(&url.host, address, Instant::now() + FETCH_TIMEOUT).map_err(told)?;
     let request = Request {
         fields: &[("Accept", "application/json"), ("User-Agent", "crore")],
         ..Request::get(&url.authority, &url.target)
     };
-    let bytes_max = JWKS_BYTES_MAX as u64;
-    let answer = if url.is_https {
-        let name = ServerName::try_from(url.host.clone())
-            .map_err(|_| format!("{} is not a valid server name for TLS", url.host))?;
-        let session =
-            ClientConnection::new(Arc::clone(tls), name).map_err(|error| error.to_string())?;
-        request.send(&mut StreamOwned::new(session, stream), bytes_max)
-    } else {
-        request.send(&mut stream, bytes_max)
-    };
-    answer.and_then(fetch::Answer::ok).map_err(told)
+    let answer = https::ask(url, tls, &request, (FETCH_TIMEOUT, JWKS_BYTES_MAX as u64))?;
+    answer.ok().map_err(|error| error.to_string())
 }

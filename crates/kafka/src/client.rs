@@ -1,5 +1,6 @@
 //! A client of a cluster, with its threads.
 
+use crate::certificate;
 use rdkafka_sys as sys;
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
@@ -82,6 +83,7 @@ impl Client {
                 | sys::RD_KAFKA_EVENT_LOG
                 | sys::RD_KAFKA_EVENT_OAUTHBEARER_TOKEN_REFRESH;
             sys::rd_kafka_conf_set_events(configuration, events);
+            sys::rd_kafka_conf_set_ssl_cert_verify_cb(configuration, Some(certificate::judge));
             let kind = match kind {
                 Kind::Producer => sys::rd_kafka_type_t::RD_KAFKA_PRODUCER,
                 Kind::Consumer => sys::rd_kafka_type_t::RD_KAFKA_CONSUMER,

@@ -1,8 +1,9 @@
 //! librdkafka behind safe values: a client, its queues, and what comes out of them.
 //!
 //! Place on the path: `engine` alone uses it. No function here waits, except [`Queue::poll`] for
-//! its timeout and the end of a client for its threads. There are no callbacks: librdkafka's
-//! threads put everything into queues, which wake a file descriptor ([`Queue::wake`]).
+//! its timeout and the end of a client for its threads. librdkafka's threads put everything into
+//! queues, which wake a file descriptor ([`Queue::wake`]); the only callback names the fault of a
+//! certificate ([`certificate`]).
 //!
 //! Invariants: nothing borrowed from librdkafka leaves the call that lends it. Error codes are
 //! numbers, never the enumeration of the bindings: a newer broker may send a code that it lacks.
@@ -10,6 +11,7 @@
 #![deny(clippy::unwrap_used)]
 
 mod admin;
+pub mod certificate;
 mod client;
 mod consumer;
 mod message;
@@ -32,6 +34,10 @@ pub mod code {
     pub const PARTITION_END: i32 = -191;
     /// A position is not in the partition any more, and `auto.offset.reset` is `error`.
     pub const OFFSET_RESET: i32 = -140;
+    /// TLS with a broker failed.
+    pub const TLS: i32 = -181;
+    /// A broker refused the credentials, or there are none.
+    pub const AUTHENTICATION: i32 = -169;
     /// All brokers are down.
     pub const ALL_BROKERS_DOWN: i32 = -187;
     /// The client's queue is full.

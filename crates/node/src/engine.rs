@@ -91,26 +91,50 @@ pub struct EngineTls {
     pub key_file: Option<PathBuf>,
 }
 
-/// A proof of identity.
-#[derive(Clone, Debug)]
-pub struct EngineLogin {
-    /// The way.
-    pub mechanism: Mechanism,
-    /// The name.
-    pub username: String,
-    /// The file with the password.
-    pub password_file: PathBuf,
+/// A proof of identity, by SASL.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EngineLogin {
+    /// PLAIN: name and password, readable for the broker and, without TLS, for everyone between.
+    Plain(EnginePassword),
+    /// SCRAM with SHA-256.
+    ScramSha256(EnginePassword),
+    /// SCRAM with SHA-512.
+    ScramSha512(EnginePassword),
+    /// OAUTHBEARER.
+    Token(EngineToken),
 }
 
-/// A mechanism of SASL.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mechanism {
-    /// Name and password, readable for the broker and, without TLS, for everyone between.
-    Plain,
-    /// SCRAM with SHA-256.
-    ScramSha256,
-    /// SCRAM with SHA-512.
-    ScramSha512,
+/// A user's password.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EnginePassword {
+    /// The user's name.
+    pub username: String,
+    /// The file with the password.
+    pub file: PathBuf,
+}
+
+/// The source of tokens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EngineToken {
+    /// A file that somebody else renews.
+    File(PathBuf),
+    /// An OAuth 2 server, which gives tokens for client credentials.
+    Server(EngineTokenServer),
+}
+
+/// An OAuth 2 server with the credentials of this client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EngineTokenServer {
+    /// The URL of its token endpoint.
+    pub url: String,
+    /// The client's name there.
+    pub client_id: String,
+    /// The file with the client's secret.
+    pub client_secret_file: PathBuf,
+    /// The requested scope, words with spaces between them; none for the server's default.
+    pub scope: Option<String>,
+    /// Trusted certificates, in PEM; none: those of the system.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// A log in the engine.

@@ -87,7 +87,11 @@ const STEPS: &[Step] = &[
     ),
     slow("sweep", "simulation of whole nodes, many seeds", steps::sweep),
     slow("crashes", "the step `crash` with many kills", steps::crashes),
-    slow("engine", "the engine on real brokers: kills, elections, holes, losses", engine::check),
+    slow(
+        "engine",
+        "the engine on real brokers: kills, elections, losses, TLS and SASL",
+        engine::check,
+    ),
     slow("engine-long", "the step `engine` with many killed leaders", engine::check_long),
     slow("sdk-java-long", "the step `sdk-java` with 10,000 cycles for leaks", sdk_java::check_long),
     slow("sdk-fleet-long", "the step `sdk-fleet` with 100 clients of each", sdk_fleet::check_long),

@@ -9,12 +9,7 @@ use crate::tally::Tally;
 /// Brokers of `cargo xtask kafka` without an option.
 const BROKERS: &str = "3";
 
-/// Runs the tests, each broker a process of its own.
-pub fn check(workspace: &Workspace) -> Result<Tally> {
-    check_with(workspace, &[])
-}
-
-/// Runs them with kills of leaders in a row.
+/// Runs the tests of the crate with kills of leaders in a row.
 pub fn check_long(workspace: &Workspace) -> Result<Tally> {
     check_with(workspace, &["--long"])
 }
@@ -29,11 +24,22 @@ fn check_with(workspace: &Workspace, options: &[&str]) -> Result<Tally> {
 
 /// Runs three nodes on three brokers, with the test build of the program.
 pub fn check_nodes(workspace: &Workspace) -> Result<Tally> {
+    check_program(workspace, "cluster", &[])
+}
+
+/// Runs the tests of the crate and, with the test build of the program, those of its TLS and SASL.
+pub fn check(workspace: &Workspace) -> Result<Tally> {
+    let library = check_with(workspace, &[])?;
+    let secured = check_program(workspace, "engine_security", &[])?;
+    Ok(library + secured)
+}
+
+fn check_program(workspace: &Workspace, tests: &str, options: &[&str]) -> Result<Tally> {
     let program = ["build", "--locked", "--profile", "test", "-p", "crore", "--features", "engine"];
     shell::run(&mut workspace.cargo(&program))?;
-    let run = ["run", "--locked", "-p", "end-to-end", "--bin", "cluster", "--"];
+    let run = ["run", "--locked", "-p", "end-to-end", "--bin", tests, "--"];
     let mut run = workspace.cargo(&run);
-    run.arg(workspace.foreign().join("kafka"));
+    run.arg(workspace.foreign().join("kafka")).args(options);
     shell::run_tests(run.env("CRORE_BINARY", workspace.target.join("debug/crore")))
 }
 

@@ -142,6 +142,10 @@ fn system_packages(workspace: &Workspace) -> Result<()> {
     if !shell::succeeds(&mut workspace.command(&["python3", "-c", "import ensurepip, venv"])) {
         missing.push("python3-venv");
     }
+    // For the cargo feature `engine`: librdkafka uses the system's OpenSSL.
+    if !shell::succeeds(&mut workspace.command(&["pkg-config", "--exists", "openssl"])) {
+        missing.extend(["libssl-dev", "pkg-config"]);
+    }
     if missing.is_empty() {
         return Ok(());
     }

@@ -14,12 +14,16 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use brokers::secured::{Listener, PASSWORD};
 use brokers::{Kafka, Plan};
 use end_to_end::PATIENCE;
-use end_to_end::cluster::{Follower, Nodes, Publisher, publish_to, publish_within};
+use end_to_end::cluster::{
+    Follower, Nodes, Publisher, publish_to, publish_within, readiness, wait_until_ready,
+};
 use end_to_end::curl::{curl, publish};
 use end_to_end::metrics::Metrics;
 use end_to_end::native::{Frame, Native};
+use end_to_end::secured::{engine_command, login, publish_once_taken, text_of, trust};
 use end_to_end::server::{Place, Server};
 use end_to_end::tokens::{self, Issuer, revoke};
 use end_to_end::tools::crore;
@@ -50,6 +54,7 @@ const CASES: &[Case] = &[
     ("a client continues at another node by ticket", clients_move_by_ticket),
     ("a revocation at one node is in force at all, also at one that was away", revocations_spread),
     ("a drain sends clients to the nodes that live", a_drain_names_living_nodes),
+    ("a node with TLS and SCRAM serves, and a wrong password is named", tls_and_scram_serve),
     ("a killed node costs its clients nothing", a_node_is_killed),
     ("a node upgrades in place under load", a_node_upgrades),
     ("a killed broker costs nothing", a_broker_is_killed),
@@ -86,7 +91,8 @@ impl Cluster {
     fn start(folder: &Path) -> Cluster {
         let jars = brokers::fetch(folder).expect("Kafka's jars");
         let began = Instant::now();
-        let kafka = Kafka::start(&jars, &Plan::new(3)).expect("three brokers");
+        let plan = Plan { is_secured: true, ..Plan::new(3) };
+        let kafka = Kafka::start(&jars, &plan).expect("three brokers");
         println!("three brokers run after {:.1} s", began.elapsed().as_secs_f64());
         let places: Vec<Place> = (0..NODES).map(|_| Place::new("127.0.0.1:0")).collect();
         let issuer = Issuer::new(&places[0], "HS256", "");
@@ -153,20 +159,25 @@ impl Cluster {
 }
 
 fn configuration(kafka: &Kafka, number: usize, data: &Path, issuer: &Issuer) -> String {
-    let servers: Vec<String> =
-        kafka.bootstrap().split(',').map(|server| format!("\"{server}\"")).collect();
     // Without a token a client may do everything, so only those with one can be revoked.
     let anyone =
         "anonymous_subscribe = [\"#\"]\nanonymous_publish = [\"#\"]\nanonymous_history = [\"#\"]\n";
+    let node = format!("address = \"ws://n{number}.example.com\"\ndata_dir = {data:?}\n");
     tokens::configuration(anyone, &[issuer])
-        + &format!(
-            "[node]\nname = \"n{number}\"\naddress = \"ws://n{number}.example.com\"\ndata_dir = {data:?}\nio_threads = 2\n[tickets]\nkeys = [\"{}\"]\n\
+        + &configuration_with(&kafka.bootstrap(), number, &node, "")
+}
+
+/// `node` and `engine` are further lines of these sections.
+fn configuration_with(servers: &str, number: usize, node: &str, engine: &str) -> String {
+    let servers: Vec<String> = servers.split(',').map(|server| format!("\"{server}\"")).collect();
+    format!(
+        "[node]\nname = \"n{number}\"\n{node}io_threads = 2\n[tickets]\nkeys = [\"{}\"]\n\
          [limits]\nlog_stall_timeout = \"3s\"\n\
-         [engine]\nbootstrap_servers = [{}]\n\
+         [engine]\nbootstrap_servers = [{}]\n{engine}\
          [[log]]\nname = \"orders\"\ndurability = \"engine\"\npartitions_count = 8\nage_max = \"1h\"\n",
-            "7".repeat(64),
-            servers.join(", ")
-        )
+        "7".repeat(64),
+        servers.join(", ")
+    )
 }
 
 fn run(arguments: &[&str]) -> String {
@@ -176,18 +187,6 @@ fn run(arguments: &[&str]) -> String {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     )
-}
-
-fn readiness(server: &Server) -> u16 {
-    curl(&[&server.operators_url("/readyz")]).status
-}
-
-fn wait_until_ready(server: &Server) {
-    let deadline = Instant::now() + PATIENCE;
-    while readiness(server) != 200 {
-        assert!(Instant::now() < deadline, "the node is not ready");
-        thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn any_node_serves_all(cluster: &mut Cluster) {
@@ -375,6 +374,30 @@ fn a_drain_names_living_nodes(cluster: &mut Cluster) {
     wait_until("all nodes", || living(cluster.node(1)) == ["n0", "n1", "n2"]);
 }
 
+/// The step `engine` tries every way.
+fn tls_and_scram_serve(cluster: &mut Cluster) {
+    let mut place = Place::new("127.0.0.1:0");
+    let servers = cluster.kafka.bootstrap_of(Listener::TlsLogin);
+    let tls = trust(&cluster.kafka, Listener::TlsLogin);
+    let with = |password: &str| {
+        let login = login(&place, "SCRAM-SHA-512", password);
+        place.configure(&configuration_with(&servers, 3, "", &format!("{tls}{login}")));
+    };
+    let check = || text_of(&engine_command("check", &place.path("crore.toml")));
+    with("wrong");
+    let refused = check();
+    assert!(refused.contains("credentials with SASL mechanism SCRAM-SHA-512"), "{refused}");
+    with(PASSWORD);
+    let good = check();
+    assert!(good.contains("topic orders: as it should be"), "{good}");
+    let node = place.start();
+    wait_until_ready(&node);
+    let follower = Follower::begin(&cluster.nodes, 0, "secured/1");
+    let sent = publish_once_taken(&node.url("/topics/secured/1"), "1");
+    follower.wait("a message", PATIENCE, |found| found.messages.len() == 1);
+    assert_eq!(follower.end().messages, [(sent["offset"].as_u64().unwrap(), "1".to_owned())]);
+}
+
 /// The next message; a gap would be a fault.
 fn payload(client: &mut Native) -> String {
     loop {
@@ -492,4 +515,5 @@ fn the_engine_is_gone(cluster: &mut Cluster) {
     let restarts =
         Metrics::of(&cluster.node(0).operators).scrape().number("crore_engine_restarts_total");
     assert_eq!(restarts, 0, "no partition began anew");
+}
 }

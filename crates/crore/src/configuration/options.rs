@@ -19,7 +19,7 @@ mod typed;
 
 pub use broker::limits::Apply;
 use broker::limits::{LIMITS, Limit};
-pub use engine::Engine;
+pub use engine::{Engine, Mechanism};
 pub use entitlement::{ApiKeyTable, Entitlement, TokenKeyTable};
 pub use limits::NodeLimits;
 pub use listen::{Listen, ProxyProtocol, Tls, TlsVersion};

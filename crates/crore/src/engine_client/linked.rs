@@ -1,5 +1,7 @@
 //! The crate `engine` as the node's engine: settings, the check of topics, and the client.
 
+mod token;
+
 use super::TakeLetter;
 use crate::cluster::entries::Entry;
 use crate::cluster::{Letter, WriteControl};
@@ -13,15 +15,17 @@ use ::engine::{
     EngineLog, EnginePartition, EngineSettings, LogLines, Login, Resume, Security, Severity,
     TlsSettings,
 };
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use broker::engine::{EngineRequest, WINDOW_MS};
 use broker::mail::HomeId;
 use broker::settings::Settings;
 use node::engine::{
-    Engine, EngineClient, EngineLogin, EngineOptions, EngineStatistics, EngineTls, Letters,
-    Mechanism, Tailed, Unroutable,
+    Engine, EngineClient, EngineLogin, EngineOptions, EnginePassword, EngineStatistics, EngineTls,
+    Letters, Tailed, Unroutable,
 };
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -109,7 +113,7 @@ pub fn create_topics(
     settings: &Settings,
     is_dry_run: bool,
 ) -> Result<Vec<String>, Ending> {
-    let settings = settings_of(options, settings)?;
+    let settings = EngineSettings { log: on_terminal(), ..settings_of(options, settings)? };
     let found = describe(options, &settings)?;
     let shape = |name: &str| {
         let log = settings.logs.iter().find(|log| log.topic == name);
@@ -142,7 +146,7 @@ pub fn check_topics(
     options: &EngineOptions,
     settings: &Settings,
 ) -> Result<(Vec<String>, bool), Ending> {
-    let settings = settings_of(options, settings)?;
+    let settings = EngineSettings { log: on_terminal(), ..settings_of(options, settings)? };
     let found = describe(options, &settings)?;
     let mut lines = vec![format!("cluster {}: {} brokers", found.cluster_id, found.brokers_count)];
     let lacks = admin::lacks(&settings, &found);
@@ -164,6 +168,14 @@ pub fn check_topics(
     Ok((lines, starts))
 }
 
+/// Lines of a command: the reasons for a wait, as they arise.
+fn on_terminal() -> LogLines {
+    LogLines(Arc::new(|_, line: &str| {
+        // Without a terminal the command's end has the last reason.
+        _ = writeln!(io::stderr(), "engine: {line}");
+    }))
+}
+
 fn describe(options: &EngineOptions, settings: &EngineSettings) -> Result<Description, Ending> {
     let found = admin::describe(settings, options.start_timeout);
     found.map_err(|error| anyhow!("engine at {}: {error}", settings.bootstrap).into())
@@ -175,7 +187,7 @@ fn settings_of(options: &EngineOptions, settings: &Settings) -> Result<EngineSet
     Ok(EngineSettings {
         client_id: options.client_name.clone(),
         security: Security {
-            tls: options.tls.as_ref().map(tls_of),
+            tls: options.tls.as_ref().map(tls_of).transpose()?,
             login: login.unwrap_or_default(),
         },
         rack: options.rack.clone(),
@@ -202,28 +214,43 @@ fn log_of(log: &node::engine::EngineLog, settings: &Settings) -> EngineLog {
     }
 }
 
-fn tls_of(tls: &EngineTls) -> TlsSettings {
-    let text = |file: &Option<PathBuf>| {
-        file.as_deref().map(|file: &Path| file.to_string_lossy().into_owned()).unwrap_or_default()
+fn tls_of(tls: &EngineTls) -> Result<TlsSettings, Ending> {
+    let text = |option: &str, file: &Option<PathBuf>| {
+        let Some(file) = file else { return Ok(String::new()) };
+        // librdkafka would not name the option.
+        fs::File::open(file).map_err(|error| {
+            anyhow!("[engine] {option}: cannot read {}: {error}", file.display())
+        })?;
+        Ok::<_, Ending>(file.to_string_lossy().into_owned())
     };
-    TlsSettings {
-        authorities_file: text(&tls.ca_file),
-        certificate_file: text(&tls.certificate_file),
-        key_file: text(&tls.key_file),
+    Ok(TlsSettings {
+        authorities_file: text("ca_file", &tls.ca_file)?,
+        certificate_file: text("certificate_file", &tls.certificate_file)?,
+        key_file: text("key_file", &tls.key_file)?,
         key_password: String::new(),
-    }
+    })
 }
 
 fn login_of(login: &EngineLogin) -> Result<Login, Ending> {
-    let file = &login.password_file;
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("[engine] password_file: cannot read {}", file.display()))?;
-    let password = text.trim_end_matches(['\r', '\n']).to_owned();
-    let user = login.username.clone();
-    Ok(match login.mechanism {
-        Mechanism::Plain => Login::Plain { user, password },
-        Mechanism::ScramSha256 => Login::Scram { is_512: false, user, password },
-        Mechanism::ScramSha512 => Login::Scram { is_512: true, user, password },
+    let named = |problem: String| Ending::from(anyhow!(problem));
+    let with = |password: &EnginePassword| {
+        let text = token::read(&password.file, "password_file").map_err(named)?;
+        Ok::<_, Ending>((password.username.clone(), text))
+    };
+    Ok(match login {
+        EngineLogin::Plain(password) => {
+            let (user, password) = with(password)?;
+            Login::Plain { user, password }
+        }
+        EngineLogin::ScramSha256(password) => {
+            let (user, password) = with(password)?;
+            Login::Scram { is_512: false, user, password }
+        }
+        EngineLogin::ScramSha512(password) => {
+            let (user, password) = with(password)?;
+            Login::Scram { is_512: true, user, password }
+        }
+        EngineLogin::Token(source) => Login::Token(token::source(source).map_err(named)?),
     })
 }
 

@@ -110,10 +110,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
                     is_useless |= is_fatal;
                     self.serve_common(Event::Error { error, is_fatal }, "producer");
                 }
-                Event::TokenWanted => {
-                    let queue = self.publisher.client.main_queue();
-                    self.give_token(&queue);
-                }
+                Event::TokenWanted => self.give_token(self.publisher.client.clone()),
                 Event::Topics { note, answer } => self.topics_described(note, answer),
                 Event::TopicOptions { note, answer } => self.options_described(note, answer),
                 Event::Offsets { note, answer } => self.offsets_listed(note, answer),

@@ -67,10 +67,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
     pub(super) fn serve_reader_events(&mut self) {
         while let Some(event) = self.reader.main.poll(0) {
             match event {
-                Event::TokenWanted => {
-                    let queue = self.reader.client.main_queue();
-                    self.give_token(&queue);
-                }
+                Event::TokenWanted => self.give_token(self.reader.client.clone()),
                 Event::Error { error, is_fatal } => {
                     self.reader.is_stale |= is_fatal;
                     self.serve_common(Event::Error { error, is_fatal }, "consumer");

@@ -3,9 +3,10 @@
 
 use crate::configuration::entries::{Configuration, Entry};
 use crate::configuration::fault::{Fault, Origin};
-use crate::configuration::options::{Engine, LogTable, RuleTable};
+use crate::configuration::options::{Engine, LogTable, Mechanism, RuleTable};
 use broker::settings::Durability;
 use broker::topic::TopicName;
+use fetch::Url;
 use std::collections::HashMap;
 
 /// Appends what does not fit together.
@@ -48,16 +49,55 @@ fn check_connection(configuration: &Configuration, is_needed: bool, faults: &mut
         };
         fault(given, format!("{missing} is not set"), "both certificate and key");
     }
-    let secrets = [
+    check_login(&engine, &mut fault);
+}
+
+/// Each mechanism has its own options, all of them, and no others.
+fn check_login(engine: &Engine, fault: &mut dyn FnMut(&str, String, &str)) {
+    let passwords = [
         ("engine.username", engine.username.is_some()),
         ("engine.password_file", engine.password_file.is_some()),
     ];
-    for (key, is_set) in secrets {
-        if is_set && engine.sasl_mechanism.is_none() {
-            fault(key, "engine.sasl_mechanism is not set".into(), "a mechanism for it");
-        } else if !is_set && engine.sasl_mechanism.is_some() {
+    let tokens = [
+        ("engine.oauth_token_file", engine.oauth_token_file.is_some()),
+        ("engine.oauth_url", engine.oauth_url.is_some()),
+    ];
+    let of_server = [
+        ("engine.oauth_client_id", engine.oauth_client_id.is_some()),
+        ("engine.oauth_client_secret_file", engine.oauth_client_secret_file.is_some()),
+        ("engine.oauth_scope", engine.oauth_scope.is_some()),
+        ("engine.oauth_ca_file", engine.oauth_ca_file.is_some()),
+    ];
+    let needs_password = engine.sasl_mechanism.is_some_and(|it| it != Mechanism::OauthBearer);
+    let needs_token = engine.sasl_mechanism == Some(Mechanism::OauthBearer);
+    let needs_server = engine.oauth_url.is_some();
+    for (key, is_set) in passwords {
+        if is_set && !needs_password {
+            let expected = "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512 in engine.sasl_mechanism";
+            fault(key, "engine.sasl_mechanism does not use it".into(), expected);
+        } else if !is_set && needs_password {
             fault("engine.sasl_mechanism", format!("{key} is not set"), "user name and password");
         }
+    }
+    for (key, _) in tokens.iter().filter(|(_, is_set)| *is_set && !needs_token) {
+        let problem = "engine.sasl_mechanism does not use it".into();
+        fault(key, problem, "OAUTHBEARER in engine.sasl_mechanism");
+    }
+    if needs_token && tokens.iter().filter(|(_, is_set)| *is_set).count() != 1 {
+        let problem = "OAUTHBEARER has no source of tokens, or two".into();
+        fault("engine.sasl_mechanism", problem, "engine.oauth_token_file or engine.oauth_url");
+    }
+    for (key, _) in of_server.iter().filter(|(_, is_set)| *is_set && !needs_server) {
+        fault(key, "engine.oauth_url is not set".into(), "the URL that it is for");
+    }
+    for (key, _) in of_server[..2].iter().filter(|(_, is_set)| !*is_set && needs_server) {
+        fault("engine.oauth_url", format!("{key} is not set"), "the client's name and secret");
+    }
+    if let Some(text) = &engine.oauth_url
+        && !Url::parse(text).is_some_and(|url| url.is_https || url.is_local())
+    {
+        let problem = format!("\"{text}\" is not a URL, or does not protect the client secret");
+        fault("engine.oauth_url", problem, "a URL with https, or with http on this machine");
     }
 }
 

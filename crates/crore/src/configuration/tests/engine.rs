@@ -3,7 +3,7 @@
 use super::super::*;
 use super::faults_of;
 use broker::settings::{Durability, Partitioner};
-use node::engine::{EngineLog, EngineTls, Mechanism};
+use node::engine::{EngineLog, EngineLogin, EnginePassword, EngineTls};
 
 const BROKERS: &str = "[engine]\nbootstrap_servers = [\"k1:9092\", \"k2:9092\"]\n";
 /// The fault of each log in an engine in a program without one.
@@ -82,13 +82,31 @@ fn identity_is_complete() {
         assert_eq!(found.lines().count(), 1, "{found}");
         assert!(found.starts_with(begins), "{found}");
     };
-    check("username = \"a\"", "crore.toml:2: engine.username: engine.sasl_mechanism is not set");
+    check("username = \"a\"", "crore.toml:2: engine.username: engine.sasl_mechanism does not use");
     check(
         "sasl_mechanism = \"PLAIN\"\nusername = \"a\"",
         "crore.toml:2: engine.sasl_mechanism: engine.password_file is not set",
     );
     check("sasl_mechanism = \"GSSAPI\"", "crore.toml:2: engine.sasl_mechanism: \"GSSAPI\" is not");
     check("key_file = \"a\"", "crore.toml:2: engine.key_file: engine.certificate_file is not set");
+    let no_source = "crore.toml:2: engine.sasl_mechanism: OAUTHBEARER has no source of tokens";
+    check("sasl_mechanism = \"OAUTHBEARER\"", no_source);
+    check(
+        "oauth_token_file = \"a\"",
+        "crore.toml:2: engine.oauth_token_file: engine.sasl_mechanism does not use it",
+    );
+    check("oauth_scope = \"a\"", "crore.toml:2: engine.oauth_scope: engine.oauth_url is not set");
+    let server = "sasl_mechanism = \"OAUTHBEARER\"\noauth_client_id = \"a\"\n";
+    check(
+        &format!("{server}oauth_url = \"https://id.example/token\""),
+        "crore.toml:4: engine.oauth_url: engine.oauth_client_secret_file is not set",
+    );
+    check(
+        &format!(
+            "{server}oauth_client_secret_file = \"s\"\noauth_url = \"http://id.example/token\""
+        ),
+        "crore.toml:5: engine.oauth_url: \"http://id.example/token\" is not a URL, or does not",
+    );
 }
 
 #[test]
@@ -109,8 +127,8 @@ fn logs_in_the_engine_are_assembled() {
     assert_eq!(engine.servers, ["k1:9092", "k2:9092"]);
     let tls = EngineTls { ca_file: Some("ca.pem".into()), certificate_file: None, key_file: None };
     assert_eq!(engine.tls, Some(tls));
-    let login = engine.login.unwrap();
-    assert_eq!((login.mechanism, &*login.username), (Mechanism::ScramSha512, "u"));
+    let password = EnginePassword { username: "u".into(), file: "p".into() };
+    assert_eq!(engine.login, Some(EngineLogin::ScramSha512(password)));
     assert_eq!(engine.rack, "eu");
     let log = EngineLog { log: 1, topic: "o.v1".into(), allow_weak: true };
     assert_eq!(engine.logs, [log]);
