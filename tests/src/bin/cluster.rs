@@ -212,6 +212,19 @@ fn any_node_serves_all(cluster: &mut Cluster) {
     };
     assert_eq!(history(0).as_array().map(Vec::len), Some(60));
     assert!((1..NODES).all(|number| history(number) == history(0)), "histories agree");
+    let mut metrics = Metrics::of(&cluster.node(0).operators);
+    for name in [
+        "crore_engine_records_total",
+        "crore_engine_record_bytes_total",
+        "crore_engine_produced_total",
+        "crore_engine_produce_seconds_count",
+        "crore_engine_partitions",
+        "crore_engine_received_total",
+        "crore_engine_batches_total",
+        "crore_engine_beginnings_total",
+    ] {
+        metrics.wait_for(name, |count| count > 0);
+    }
 }
 
 fn repetitions_are_found(cluster: &mut Cluster) {
@@ -242,6 +255,8 @@ fn repetitions_are_found(cluster: &mut Cluster) {
             "{again}"
         );
     }
+    // Every node remembers the names, wherever they were published.
+    Metrics::of(&cluster.node(2).operators).wait_for("crore_engine_names", |count| count > 0);
 }
 
 fn clients_move_by_position(cluster: &mut Cluster) {
@@ -498,9 +513,18 @@ fn the_engine_is_gone(cluster: &mut Cluster) {
         thread::sleep(Duration::from_millis(200));
     }
     println!("  not ready after {} ms", began.elapsed().as_millis());
-    let silence_s =
-        Metrics::of(&cluster.node(0).operators).scrape().value("crore_cluster_silence_seconds");
-    assert!(silence_s > Some(3.0), "no report comes back: {silence_s:?} s");
+    let mut metrics = Metrics::of(&cluster.node(1).operators);
+    for name in [
+        "crore_engine_partitions_unavailable",
+        "crore_engine_partitions_closed",
+        "crore_engine_pending",
+    ] {
+        metrics.wait_for(name, |count| count > 0);
+    }
+    for name in ["crore_engine_silence_seconds", "crore_cluster_silence_seconds"] {
+        let silence_s = metrics.scrape().value(name);
+        assert!(silence_s > Some(3.0), "{name}: {silence_s:?}");
+    }
     for broker in 1..=3 {
         cluster.kafka.go_on(broker).expect("the broker was stopped");
     }
@@ -515,5 +539,8 @@ fn the_engine_is_gone(cluster: &mut Cluster) {
     let restarts =
         Metrics::of(&cluster.node(0).operators).scrape().number("crore_engine_restarts_total");
     assert_eq!(restarts, 0, "no partition began anew");
-}
+    let mut one = Metrics::of(&cluster.node(1).operators);
+    for name in ["crore_engine_errors_total", "crore_engine_stalls_total"] {
+        one.wait_for(name, |count| count > 0);
+    }
 }

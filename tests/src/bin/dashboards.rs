@@ -99,7 +99,7 @@ fn panels() {
     let panels = list(&dashboard["panels"]);
     let ids: BTreeSet<u64> = panels.iter().filter_map(|panel| panel["id"].as_u64()).collect();
     assert_eq!(ids.len(), panels.len());
-    for subject in ["Connections", "Traffic", "Latency", "Memory", "Log", "Errors"] {
+    for subject in ["Connections", "Traffic", "Latency", "Memory", "Log", "Errors", "Engine"] {
         let is_row = |panel: &Value| panel["type"] == "row" && panel["title"] == subject;
         assert!(panels.iter().any(is_row), "no row {subject}");
     }

@@ -85,7 +85,8 @@ pub struct HomeStatistics {
     /// refused requests for its disk.
     #[metric("crore_disk_logs_stalled_total", limit = "log_stall_timeout")]
     pub logs_stalled: u64,
-    /// Durable records that memory had no room for.
+    /// Messages of a log on disk or in an engine that memory had no room for.
+    #[metric("crore_log_uncached_total")]
     pub uncached: u64,
     /// Questions to disks.
     pub disk_reads: u64,
@@ -95,27 +96,39 @@ pub struct HomeStatistics {
     /// Pages and histories that wait for their turn at a home shard.
     #[metric("crore_pages_waiting")]
     pub pages_waiting: u64,
-    /// Records of the engine's tail.
+    /// Messages of the engine that home shards received.
+    #[metric("crore_engine_received_total")]
     pub tail_records: u64,
-    /// Letters of the engine with records or holes.
+    /// Batches of the engine with messages or holes that home shards received.
+    #[metric("crore_engine_batches_total")]
     pub tail_letters: u64,
-    /// Records of the tail that are not delivered: repetitions, fenced or out of order.
+    /// Messages of the engine that are not delivered: repetitions, fenced or out of order.
+    #[metric("crore_engine_dropped_total")]
     pub tail_dropped: u64,
-    /// Records of the tail that this node could not place; their subscribers were told a gap.
+    /// Messages of the engine that home shards had no room for; their subscribers received a gap.
+    #[metric("crore_engine_lost_total")]
     pub tail_lost: u64,
-    /// Times that a partition of an engine began at this node, or began anew.
+    /// Times that a partition of the engine began at a home shard: first, or anew.
+    #[metric("crore_engine_beginnings_total")]
     pub tail_restarts: u64,
-    /// Times that a partition of an engine answered nothing within the stall timeout.
+    /// Times that a partition of the engine made no progress within the stall timeout, so that a
+    /// home shard refused its publications.
+    #[metric("crore_engine_stalls_total", limit = "log_stall_timeout")]
     pub tail_stalls: u64,
-    /// Partitions of engines that take no publications at present.
+    /// Partitions of the engine whose publications home shards refuse at present.
+    #[metric("crore_engine_partitions_closed")]
     pub partitions_closed: u64,
-    /// Publications whose outcome the engine did not tell in time.
+    /// Publications without a verdict of the engine in time; the answer was `outcome_unknown`.
+    #[metric("crore_engine_outcomes_unknown_total")]
     pub outcomes_unknown: u64,
-    /// Names in the windows of the tail.
+    /// Names of publications that home shards remember, to find repetitions in the engine.
+    #[metric("crore_engine_names")]
     pub tail_names: u64,
-    /// Requests with positions that this node had not reached.
+    /// Requests with positions in the engine that this node had not reached.
+    #[metric("crore_engine_positions_ahead_total")]
     pub positions_ahead: u64,
-    /// Those of them that wait for the tail.
+    /// Requests with positions in the engine that this node has not reached yet.
+    #[metric("crore_engine_positions_waiting")]
     pub positions_waiting: u64,
 }
 

@@ -64,6 +64,13 @@ impl World {
             ["tails"] => return Some(Some(self.tail_text())),
             ["epochs"] => return Some(Some(std::mem::take(&mut self.epochs).join(", "))),
             ["count-tail"] => return Some(Some(self.counted_text())),
+            ["count-waiting"] => {
+                let s = self.home.statistics();
+                return Some(Some(format!(
+                    "waiting {} closed {}",
+                    s.positions_waiting, s.partitions_closed
+                )));
+            }
             _ => return None,
         }
         Some(None)
