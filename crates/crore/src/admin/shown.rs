@@ -149,7 +149,8 @@ pub fn rules(settings: &Settings) -> Value {
                     Durability::Engine => "engine",
                 },
                 "partitions": log.partitions_count,
-                "epoch": log.epoch.to_string(),
+                // An engine's partitions have epochs of their own, which advance.
+                "epoch": (log.durability != Durability::Engine).then(|| log.epoch.to_string()),
                 "bytes_max": log.log_bytes_max,
                 "age_max_ms": bounded(log.age_max_ms),
                 "retained_bytes_max": log.retained_bytes_max,

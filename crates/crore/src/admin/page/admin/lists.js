@@ -19,7 +19,7 @@ export function rules(view, tell) {
     { name: "Log", of: ({ name }) => name },
     { name: "Kept", of: ({ durability }) => durability },
     { name: "Partitions", of: ({ partitions }) => count(partitions), kind: "number" },
-    { name: "Epoch", of: ({ epoch }) => epoch, kind: "mono" },
+    { name: "Epoch", of: ({ epoch }) => epoch ?? "by partition", kind: "mono" },
     { name: "Bytes", of: (log) => size(log.bytes_max), kind: "number" },
     { name: "Age", of: (log) => bounded(log.age_max_ms, (ms) => `${count(ms / 1000)} s`), kind: "number" },
   ];
