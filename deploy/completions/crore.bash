@@ -19,6 +19,9 @@ _crore() {
             crore,bench)
                 cmd="crore__subcmd__bench"
                 ;;
+            crore,cluster)
+                cmd="crore__subcmd__cluster"
+                ;;
             crore,completion)
                 cmd="crore__subcmd__completion"
                 ;;
@@ -133,6 +136,18 @@ _crore() {
             crore__subcmd__bench__subcmd__help,sub)
                 cmd="crore__subcmd__bench__subcmd__help__subcmd__sub"
                 ;;
+            crore__subcmd__cluster,demo)
+                cmd="crore__subcmd__cluster__subcmd__demo"
+                ;;
+            crore__subcmd__cluster,help)
+                cmd="crore__subcmd__cluster__subcmd__help"
+                ;;
+            crore__subcmd__cluster__subcmd__help,demo)
+                cmd="crore__subcmd__cluster__subcmd__help__subcmd__demo"
+                ;;
+            crore__subcmd__cluster__subcmd__help,help)
+                cmd="crore__subcmd__cluster__subcmd__help__subcmd__help"
+                ;;
             crore__subcmd__config,check)
                 cmd="crore__subcmd__config__subcmd__check"
                 ;;
@@ -213,6 +228,9 @@ _crore() {
                 ;;
             crore__subcmd__help,bench)
                 cmd="crore__subcmd__help__subcmd__bench"
+                ;;
+            crore__subcmd__help,cluster)
+                cmd="crore__subcmd__help__subcmd__cluster"
                 ;;
             crore__subcmd__help,completion)
                 cmd="crore__subcmd__help__subcmd__completion"
@@ -303,6 +321,9 @@ _crore() {
                 ;;
             crore__subcmd__help__subcmd__bench,sub)
                 cmd="crore__subcmd__help__subcmd__bench__subcmd__sub"
+                ;;
+            crore__subcmd__help__subcmd__cluster,demo)
+                cmd="crore__subcmd__help__subcmd__cluster__subcmd__demo"
                 ;;
             crore__subcmd__help__subcmd__config,check)
                 cmd="crore__subcmd__help__subcmd__config__subcmd__check"
@@ -473,7 +494,7 @@ _crore() {
 
     case "${cmd}" in
         crore)
-            opts="-h -V --help --version serve demo pub sub history top conn topic bench doctor plan log engine login tls token drain health config upgrade metrics version completion man help"
+            opts="-h -V --help --version serve demo pub sub history top conn topic bench doctor plan log engine cluster login tls token drain health config upgrade metrics version completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1041,6 +1062,84 @@ _crore() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__cluster)
+            opts="-h -V --help --version demo help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__cluster__subcmd__demo)
+            opts="-h -V --jars --rate --scheduled --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --jars)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__cluster__subcmd__help)
+            opts="demo help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__cluster__subcmd__help__subcmd__demo)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__cluster__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;
@@ -1853,7 +1952,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__help)
-            opts="serve demo pub sub history top conn topic bench doctor plan log engine login tls token drain health config upgrade metrics version completion man help"
+            opts="serve demo pub sub history top conn topic bench doctor plan log engine cluster login tls token drain health config upgrade metrics version completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1951,6 +2050,34 @@ _crore() {
             return 0
             ;;
         crore__subcmd__help__subcmd__bench__subcmd__sub)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__cluster)
+            opts="demo"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__cluster__subcmd__demo)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -17,6 +17,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Error};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::{self, Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -227,7 +228,8 @@ impl Kafka {
         command
             .arg("-Dlog4j2.configurationFile=file:".to_owned() + &self.text("log4j2.properties"));
         command.arg("-cp").arg(option("", &self.jars.join("*")));
-        command.current_dir(&self.folder);
+        // A terminal's interrupt is for the program that has started the brokers.
+        command.current_dir(&self.folder).process_group(0);
         command
     }
 

@@ -1,5 +1,5 @@
-//! Starts brokers, prints their addresses, and ends them when its input ends or it is interrupted:
-//! `cargo xtask kafka`.
+//! Starts brokers, prints their addresses, and ends them when it is interrupted (`cargo xtask
+//! kafka`). With zero brokers it only fetches the jars, and prints their folder.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used)]
@@ -15,15 +15,24 @@ fn main() -> ExitCode {
     let (Some(folder), Some(brokers)) =
         (arguments.first(), arguments.get(1).and_then(|count| count.parse().ok()))
     else {
-        eprintln!("usage: brokers <folder of the jars> <number of brokers>");
+        eprintln!("usage: brokers <folder of the jars> <number of brokers, or 0 to fetch only>");
         return ExitCode::from(2);
     };
-    let started = brokers::fetch(&PathBuf::from(folder))
-        .and_then(|jars| Kafka::start(&jars, &Plan::new(brokers)));
-    match started {
+    let jars = match brokers::fetch(&PathBuf::from(folder)) {
+        Ok(jars) => jars,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if brokers == 0 {
+        println!("{}", jars.display());
+        return ExitCode::SUCCESS;
+    }
+    match Kafka::start(&jars, &Plan::new(brokers)) {
         Ok(kafka) => {
             println!("{}", kafka.bootstrap());
-            // The terminal's interrupt goes to the brokers as well, so they end with this process.
+            // The brokers end with this process.
             loop {
                 thread::park();
             }

@@ -1,8 +1,8 @@
 //! The command line. Each command declares its arguments beside its code.
 
 use crate::commands::{
-    bench, completion, config, conn, demo, drain, engine, health, history, log, login, publish,
-    serve, subscribe, tls, token, top, topic, upgrade,
+    bench, cluster, completion, config, conn, demo, drain, engine, health, history, log, login,
+    publish, serve, subscribe, tls, token, top, topic, upgrade,
 };
 use crate::{doctor, plan};
 use clap::{Parser, Subcommand};
@@ -48,6 +48,8 @@ pub enum Command {
     Log(log::Arguments),
     /// Create or examine the topics of logs in an engine, which several nodes share.
     Engine(engine::Arguments),
+    /// Try several nodes out on this machine.
+    Cluster(cluster::Arguments),
     /// Print a link that logs a browser in to the operators' page. The link works once, within an
     /// hour.
     Login(login::Arguments),

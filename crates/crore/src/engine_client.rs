@@ -73,17 +73,19 @@ fn needed(configuration: &Configuration) -> Result<EngineOptions, Ending> {
     options.ok_or_else(|| anyhow!("no [[log]] has durability = \"engine\"").into())
 }
 
+/// The end of a command that needs the engine.
+#[cfg(not(feature = "engine"))]
+pub fn missing() -> Ending {
+    anyhow!("this program was built without the engine (cargo feature `engine`)").into()
+}
+
 /// A program without the engine. Its configuration has been checked: it has no log there.
 #[cfg(not(feature = "engine"))]
 mod linked {
     use super::{
         Configuration, Ending, Engine, EngineOptions, Log, Settings, TakeLetter, WriteControl,
-        anyhow,
+        missing,
     };
-
-    fn missing() -> Ending {
-        anyhow!("this program was built without the engine (cargo feature `engine`)").into()
-    }
 
     pub fn prepare(
         _: &EngineOptions,

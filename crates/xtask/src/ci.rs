@@ -89,7 +89,7 @@ const STEPS: &[Step] = &[
     slow("crashes", "the step `crash` with many kills", steps::crashes),
     slow(
         "engine",
-        "the engine on real brokers: kills, elections, losses, TLS and SASL",
+        "the engine on real brokers: kills, elections, losses, TLS and SASL, the demo",
         engine::check,
     ),
     slow("engine-long", "the step `engine` with many killed leaders", engine::check_long),

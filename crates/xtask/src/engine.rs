@@ -27,11 +27,12 @@ pub fn check_nodes(workspace: &Workspace) -> Result<Tally> {
     check_program(workspace, "cluster", &[])
 }
 
-/// Runs the tests of the crate and, with the test build of the program, those of its TLS and SASL.
+/// Runs the tests of the crate and, with the test build of the program, those of its TLS and SASL
+/// and of `crore cluster demo`.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
     let library = check_with(workspace, &[])?;
     let secured = check_program(workspace, "engine_security", &[])?;
-    Ok(library + secured)
+    Ok(library + secured + check_program(workspace, "cluster", &["demo"])?)
 }
 
 fn check_program(workspace: &Workspace, tests: &str, options: &[&str]) -> Result<Tally> {
@@ -43,12 +44,14 @@ fn check_program(workspace: &Workspace, tests: &str, options: &[&str]) -> Result
     shell::run_tests(run.env("CRORE_BINARY", workspace.target.join("debug/crore")))
 }
 
-/// Starts brokers, prints their addresses, and runs until it is interrupted.
+/// Starts brokers, prints their addresses, and runs until it is interrupted; or only fetches the
+/// jars, and prints their folder.
 pub fn brokers(workspace: &Workspace, options: &[&str]) -> Result<()> {
     let count = match options {
         [] => BROKERS,
         ["--brokers", count] => count,
-        _ => anyhow::bail!("the only option is --brokers N"),
+        ["--fetch"] => "0",
+        _ => anyhow::bail!("the options are --brokers N, or --fetch"),
     };
     count.parse::<u16>().context("--brokers needs a number")?;
     let folder = workspace.foreign().join("kafka");

@@ -46,6 +46,7 @@ usage: cargo xtask <command>
   fuzz --minutes N [--jobs N] [--target NAME]
                             search for inputs that break a decoder, all targets for their share of the time
   kafka [--brokers N]       start brokers of Apache Kafka, three without the option, and print their addresses
+  kafka --fetch             fetch their jars, and print the folder
   dist                      build all packages of a release, in target/dist
   setup                     install what the tests need (Debian packages, npm and Python packages)
 ";

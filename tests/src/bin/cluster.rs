@@ -2,7 +2,8 @@
 //! a broker that dies costs an acknowledged message.
 //!
 //! `cluster FOLDER [CASE]`: the folder for Kafka's jars. `CRORE_BINARY` must have the cargo feature
-//! `engine`. The last line is `N passed, N failed`.
+//! `engine`. The last line is `N passed, N failed`. The case `demo` is only run by its name: it
+//! starts brokers and nodes of its own.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ use end_to_end::cluster::{
 use end_to_end::curl::{curl, publish};
 use end_to_end::metrics::Metrics;
 use end_to_end::native::{Frame, Native};
+use end_to_end::process::Process;
 use end_to_end::secured::{engine_command, login, publish_once_taken, text_of, trust};
 use end_to_end::server::{Place, Server};
 use end_to_end::tokens::{self, Issuer, revoke};
@@ -30,6 +32,9 @@ use end_to_end::tools::crore;
 use serde_json::{Value, json};
 
 const NODES: usize = 3;
+const DEMO: &str = "demo";
+/// Time limit for the demo with its four kills.
+const DEMO_PATIENCE: Duration = Duration::from_secs(400);
 /// The close code of a session whose token was revoked.
 const TOKEN_REVOKED: u16 = 3507;
 /// Time limit for a refusal. A publication without an answer until then waits for the engine.
@@ -68,6 +73,9 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let only = arguments.get(1);
+    if only.is_some_and(|only| only == DEMO) {
+        return demo(Path::new(folder));
+    }
     let mut cluster = Cluster::start(Path::new(folder));
     let (mut passed, mut failed) = (0, 0);
     for (name, case) in CASES {
@@ -85,6 +93,29 @@ fn main() -> ExitCode {
     }
     println!("{passed} passed, {failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// `crore cluster demo` without a terminal follows its schedule and ends with a verdict. Without
+/// jars it names the remedy.
+fn demo(folder: &Path) -> ExitCode {
+    let jars = brokers::fetch(folder).expect("Kafka's jars");
+    let command = |jars: &Path| {
+        let mut command = crore();
+        command.args(["cluster", "demo", "--jars"]).arg(jars);
+        command
+    };
+    let refused = Process::start(&mut command(Path::new("/nowhere"))).end();
+    assert_eq!(refused.status.code(), Some(1), "{:?}", refused.lines);
+    assert!(refused.lines.concat().contains("cargo xtask kafka --fetch"), "{:?}", refused.lines);
+    let ended = Process::start(&mut command(&jars)).end_within(DEMO_PATIENCE);
+    ended.lines.iter().for_each(|line| println!("  {line}"));
+    let has = |line: &str| ended.lines.iter().any(|found| found.contains(line));
+    let steps = ["Kill broker 1.", "Restart broker 2.", "Kill node n1.", "Restart node n3."];
+    let is_good = ended.status.success()
+        && steps.into_iter().all(has)
+        && has("Verdict: each acknowledged message came once and in order, without a gap.");
+    println!("{} passed, {} failed", u32::from(is_good), u32::from(!is_good));
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 impl Cluster {

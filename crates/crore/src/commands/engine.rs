@@ -52,6 +52,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     }
 }
 
+/// Creates the topics of a configuration file, without the environment and without lines.
+///
+/// # Errors
+/// The configuration has a fault, or no broker answers.
+#[cfg(feature = "engine")]
+pub fn init(file: &std::path::Path) -> Result<(), Ending> {
+    let file = Some(file.to_owned());
+    let sources = configuration::Sources { file, variables: Vec::new(), flags: Vec::new() };
+    let configuration = configuration::load(&sources)?;
+    let settings = assemble::settings(&configuration, process::cores_count());
+    engine_client::create_topics(&configuration, &settings, false).map(drop)
+}
+
 fn load(arguments: &ConfigurationArguments) -> Result<(Configuration, Settings), Ending> {
     let configuration = configuration::load(&arguments.sources())?;
     let settings = assemble::settings(&configuration, process::cores_count());

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub mod bench;
+pub mod cluster;
 pub mod completion;
 pub mod config;
 pub mod conn;
@@ -52,6 +53,7 @@ pub fn run(command: Command) -> Result<(), Ending> {
         Command::Plan(arguments) => crate::plan::run(&arguments),
         Command::Log(arguments) => log::run(&arguments),
         Command::Engine(arguments) => engine::run(&arguments),
+        Command::Cluster(arguments) => cluster::run(&arguments),
         Command::Login(arguments) => login::run(&arguments),
         Command::Tls(arguments) => tls::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),

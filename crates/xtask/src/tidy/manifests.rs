@@ -32,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "log",
             "disk",
             "broker",
+            "brokers",
             "engine",
             "entitlement",
             "fetch",

@@ -9,9 +9,9 @@
 //! `--break-it` selects another run: [`breaks`].
 
 mod breaks;
-mod panel;
+pub(super) mod panel;
 mod prices;
-mod server;
+pub(super) mod server;
 mod witness;
 
 use crate::exit::Ending;
