@@ -11,9 +11,9 @@
 //! write is repeated until the topic has it, unless the control ends before.
 
 use crate::properties;
-use crate::settings::{EngineSettings, Login, Severity};
+use crate::settings::{EngineSettings, Severity};
 use crate::wake::Wake;
-use crate::{EngineError, admin};
+use crate::{EngineError, admin, token};
 use kafka::{
     Client, Delivery, DeliveryStatus, Event, Kind, MessageRef, Place, Produce, Queue, Timestamp,
     code,
@@ -247,7 +247,9 @@ impl<T: FnMut(ControlLetter)> Follower<T> {
         }
         while let Some(event) = self.reader.main.poll(0) {
             match event {
-                Event::TokenWanted => give_token(&self.settings, &self.reader.client),
+                Event::TokenWanted => {
+                    token::give(&self.settings.security.login, self.reader.client.clone())
+                }
                 Event::Error { error, .. } if !error.text.starts_with("GroupCoordinator") => {
                     self.say(&format!("control topic: {error}"));
                 }
@@ -284,7 +286,9 @@ impl<T: FnMut(ControlLetter)> Follower<T> {
         while let Some(event) = self.writer.main.poll(0) {
             match event {
                 Event::Deliveries(deliveries) => self.answered(&deliveries),
-                Event::TokenWanted => give_token(&self.settings, &self.writer.client),
+                Event::TokenWanted => {
+                    token::give(&self.settings.security.login, self.writer.client.clone())
+                }
                 Event::Error { error, is_fatal } => {
                     is_useless |= is_fatal;
                     self.say(&format!("control topic: {error}"));
@@ -344,15 +348,4 @@ fn entry_of(message: MessageRef<'_>) -> Option<ControlEntry> {
         return None;
     };
     Some(ControlEntry { key: key.to_owned(), value: message.value().map(<[u8]>::to_vec), time_ms })
-}
-
-fn give_token(settings: &EngineSettings, client: &Client) {
-    let Login::Token(source) = &settings.security.login else { return };
-    let set = source().and_then(|token| {
-        let expires_ms = token.expires_ms.cast_signed();
-        client.set_token(&token.text, &token.principal, expires_ms).map_err(|error| error.text)
-    });
-    if let Err(reason) = set {
-        client.set_token_failure(&reason);
-    }
 }

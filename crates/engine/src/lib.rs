@@ -25,6 +25,7 @@ mod properties;
 mod record;
 mod settings;
 mod statistics;
+mod token;
 mod wake;
 mod worker;
 

@@ -8,13 +8,13 @@ mod watch;
 
 use crate::partition::Partition;
 use crate::record::{Mapping, Memory};
-use crate::settings::{EngineLog, EngineSettings, Login, Severity};
+use crate::settings::{EngineLog, EngineSettings, Severity};
 use crate::statistics::EngineStatistics;
 use crate::wake::Wake;
 use crate::{Command, EngineError, PartitionTail};
 use broker::engine::{EngineLetter, EngineRequest};
 use broker::mail::{HomeId, PartitionId};
-use kafka::{Client, Event, certificate};
+use kafka::{Event, certificate};
 use publish::Publisher;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -245,27 +245,6 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
     fn say(&mut self, severity: Severity, line: &str) {
         if self.lines.may_write(self.now_ms) {
             self.settings.log.write(severity, &format!("engine: {line}"));
-        }
-    }
-
-    /// Gets a token for a client, on a thread of its own, because the source may ask a server.
-    /// A failure comes back as an error of the client; it asks again by itself.
-    fn give_token(&mut self, client: Client) {
-        let Login::Token(source) = &self.settings.security.login else { return };
-        let (source, other) = (source.clone(), client.clone());
-        let give = move || {
-            let result = source().and_then(|token| {
-                let expires_ms = token.expires_ms.cast_signed();
-                let set = client.set_token(&token.text, &token.principal, expires_ms);
-                set.map_err(|error| error.text)
-            });
-            if let Err(reason) = result {
-                client.set_token_failure(&reason);
-            }
-        };
-        let thread = thread::Builder::new().name("engine-token".to_owned()).spawn(give);
-        if let Err(error) = thread {
-            other.set_token_failure(&format!("no thread that gets a token: {error}"));
         }
     }
 }

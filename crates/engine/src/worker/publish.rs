@@ -7,6 +7,7 @@ use super::{Worker, scrap};
 use crate::EngineError;
 use crate::properties;
 use crate::settings::{EngineSettings, Severity};
+use crate::token;
 use crate::wake::Wake;
 use broker::engine::{EngineLetter, EnginePublish};
 use broker::mail::{Code, HomeId};
@@ -110,7 +111,9 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
                     is_useless |= is_fatal;
                     self.serve_common(Event::Error { error, is_fatal }, "producer");
                 }
-                Event::TokenWanted => self.give_token(self.publisher.client.clone()),
+                Event::TokenWanted => {
+                    token::give(&self.settings.security.login, self.publisher.client.clone());
+                }
                 Event::Topics { note, answer } => self.topics_described(note, answer),
                 Event::TopicOptions { note, answer } => self.options_described(note, answer),
                 Event::Offsets { note, answer } => self.offsets_listed(note, answer),

@@ -9,6 +9,7 @@ use crate::partition::{Life, Partition, Verdict};
 use crate::properties;
 use crate::record::{RawRecord, Unroutable};
 use crate::settings::{EngineSettings, Severity};
+use crate::token;
 use crate::wake::Wake;
 use broker::engine::EngineLetter;
 use broker::mail::HomeId;
@@ -67,7 +68,9 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
     pub(super) fn serve_reader_events(&mut self) {
         while let Some(event) = self.reader.main.poll(0) {
             match event {
-                Event::TokenWanted => self.give_token(self.reader.client.clone()),
+                Event::TokenWanted => {
+                    token::give(&self.settings.security.login, self.reader.client.clone());
+                }
                 Event::Error { error, is_fatal } => {
                     self.reader.is_stale |= is_fatal;
                     self.serve_common(Event::Error { error, is_fatal }, "consumer");
