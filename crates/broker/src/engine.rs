@@ -29,8 +29,8 @@ pub const WINDOW_MS: u64 = 300_000;
 /// Names of producers' publications and idempotency keys that a partition recognises; alike on all
 /// nodes.
 pub const NAMES_MAX: usize = 32_768;
-/// Nodes' wall clocks may differ by so much, in milliseconds; alike on all nodes. Connections of one
-/// producer to two nodes that began within this time do not fence each other.
+/// Nodes' wall clocks may differ by so much, in milliseconds; alike on all nodes. Connections of
+/// one producer to two nodes that began within this time do not fence each other.
 pub const CLOCKS_APART_MS: u64 = 5_000;
 
 /// The name of a publication that a home gives it, to recognise its record in the tail. Unique over

@@ -349,9 +349,9 @@ fn nodes_agree_and_each_publication_is_delivered_once() {
     assert!(acknowledged > 5_000 && dropped > 1_000, "{acknowledged}, {dropped}");
 }
 
-/// The last offset at which a home that reads from the record at `first` on may have another verdict
-/// than others: one of the records that it does not know is in the window, or one of those that it
-/// has judged then.
+/// The last offset at which a home that reads from the record at `first` on may have another
+/// verdict than others: one of the records that it does not know is in the window, or one of those
+/// that it has judged then.
 fn unprimed_through(log: &[TailRecord], first: usize) -> u64 {
     let window_s = WINDOW_MS / 1_000;
     let second = |record: &TailRecord| record.time_ms / 1_000;

@@ -4,8 +4,8 @@
 //! milliseconds since 1970, of the same moment; or one more than the greatest that the tail has of
 //! this producer, if the connection began after this node has seen that: then it is newer, whatever
 //! the nodes' clocks say. Otherwise the clocks may err by
-//! [`CLOCKS_APART_MS`](crate::engine::CLOCKS_APART_MS): no verdict hangs on less. A connection keeps
-//! its stamp, however the clock moves.
+//! [`CLOCKS_APART_MS`](crate::engine::CLOCKS_APART_MS): no verdict hangs on less. A connection
+//! keeps its stamp, however the clock moves.
 
 use super::super::dedup::Identity;
 use super::Home;
