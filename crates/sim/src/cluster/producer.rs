@@ -43,7 +43,13 @@ pub struct Producer {
     /// In the leader's log, without an answer.
     sent: VecDeque<Pending>,
     strays: Vec<Pending>,
+    /// Nothing is sent again before this time.
+    again_from_ms: u64,
 }
+
+/// The time between two repetitions of everything without an answer, in milliseconds: a client
+/// waits for answers before. Without it, copies of copies would fill the log.
+const AGAIN_MS: u64 = 20;
 
 impl Producer {
     /// Takes a publication.
@@ -92,7 +98,8 @@ impl Producer {
                 self.strays.push(Pending { due_ms, ..next.clone() });
             }
             self.sent.push_back(next);
-            if random.chance(faults.again) {
+            if random.chance(faults.again) && self.again_from_ms <= now_ms {
+                self.again_from_ms = now_ms + AGAIN_MS;
                 self.send_again(now_ms);
                 break;
             }

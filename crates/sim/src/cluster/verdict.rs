@@ -2,10 +2,10 @@
 //! the design and without regard to speed.
 //!
 //! Of records with one name within the window, counted from the last of them whether it was dropped
-//! or not, all but the first are dropped.
+//! or not, all but the first are dropped. The window has a number of names at most.
 
 use super::life::Entry;
-use broker::engine::CLOCKS_APART_MS;
+use broker::engine::{CLOCKS_APART_MS, NAMES_MAX};
 use std::collections::VecDeque;
 
 /// The verdict on a record.
@@ -46,18 +46,21 @@ struct Stamp {
 #[derive(Clone, Debug)]
 pub struct Window {
     seen: VecDeque<Seen>,
+    /// Sequences and keys of all of them.
+    names: usize,
     window_s: u64,
 }
 
 impl Window {
     /// Creates an empty window of some length.
     pub fn new(window_s: u64) -> Window {
-        Window { seen: VecDeque::new(), window_s }
+        Window { seen: VecDeque::new(), names: 0, window_s }
     }
 
     /// Forgets everything: another log follows.
     pub fn clear(&mut self) {
         self.seen.clear();
+        self.names = 0;
     }
 
     /// The verdict on the next entry of the log; it is in the window from now on.
@@ -79,10 +82,14 @@ impl Window {
             key: (!key.is_empty()).then(|| (publication.topic.to_vec(), key.to_vec())),
             verdict: Verdict::New,
         };
-        for seen in &mut self.seen {
-            seen.second = seen.second.min(next.second);
+        // Those before have no later second.
+        for seen in self.seen.iter_mut().rev().take_while(|seen| seen.second > next.second) {
+            seen.second = next.second;
         }
-        while self.seen.front().is_some_and(|seen| seen.second + self.window_s <= next.second) {
+        while let Some(seen) = self.seen.front()
+            && seen.second + self.window_s <= next.second
+        {
+            self.names -= seen.names();
             self.seen.pop_front();
         }
         if next.run.is_none() && next.producer.is_none() && next.key.is_none() {
@@ -90,8 +97,25 @@ impl Window {
         }
         next.verdict = self.verdict(&next);
         let verdict = next.verdict;
+        self.names += next.names();
         self.seen.push_back(next);
+        self.forget_names();
         verdict
+    }
+
+    /// Forgets the oldest names if there are too many. A record's sequence is older than its key.
+    fn forget_names(&mut self) {
+        let mut seen = self.seen.iter_mut();
+        while self.names > NAMES_MAX
+            && let Some(oldest) = seen.next()
+        {
+            if oldest.producer.take().is_some() {
+                self.names -= 1;
+            }
+            if self.names > NAMES_MAX && oldest.key.take().is_some() {
+                self.names -= 1;
+            }
+        }
     }
 
     fn verdict(&self, next: &Seen) -> Verdict {
@@ -125,6 +149,11 @@ impl Window {
 }
 
 impl Seen {
+    /// The number of its names that are counted.
+    fn names(&self) -> usize {
+        usize::from(self.producer.is_some()) + usize::from(self.key.is_some())
+    }
+
     /// Whether its sequence and key count.
     fn counts(&self) -> bool {
         !matches!(self.verdict, Verdict::Copy | Verdict::Fenced)
