@@ -147,11 +147,12 @@ impl Node {
         }
     }
 
-    /// Opens its listeners once all partitions have begun: before, it is not ready.
-    pub fn open(&mut self, network: &Rc<RefCell<Network>>) {
+    /// Opens its listeners: at once if `early`, else when all partitions have begun. Before, it is
+    /// not ready, and a balancer leads no clients to it; a client with its address may come.
+    pub fn open(&mut self, network: &Rc<RefCell<Network>>, early: bool) {
         let homes = || self.reactors.iter().filter_map(|reactor| reactor.home());
         let has_begun = || homes().flat_map(Home::tails).all(|tail| tail.topic_id.is_some());
-        if self.is_up() && !self.is_open && has_begun() {
+        if self.is_up() && !self.is_open && (early || has_begun()) {
             self.is_open = true;
             network.borrow_mut().restart_edges(self.edges(self.reactors.len()));
         }

@@ -29,8 +29,9 @@ pub enum Fate {
 
 /// One publication.
 pub struct Published {
-    /// Its topic.
+    /// Its topic, and the partition of that.
     pub topic: usize,
+    partition: usize,
     /// Its bytes.
     pub payload: Vec<u8>,
     /// The greatest entry that was known when it was first sent.
@@ -163,7 +164,8 @@ impl ClusterOracle {
         let mut payload = format!("{id:016x}").into_bytes();
         payload.resize(16 + padding, b'a' + (id % 26) as u8);
         let floor = self.known.get(&partition).copied();
-        self.publications.push(Published { topic, payload, floor, fate: Fate::Unknown });
+        let published = Published { topic, partition, payload, floor, fate: Fate::Unknown };
+        self.publications.push(published);
         self.seen.publications += 1;
         id
     }
@@ -185,13 +187,42 @@ impl ClusterOracle {
         }
     }
 
-    /// Processes a refusal. `is_final`: the publication was never sent to the engine.
-    pub fn refused(&mut self, id: usize, is_final: bool) {
+    /// Processes a refusal. `is_final`: the publication is not in the log, nor ever will be.
+    pub fn refused(&mut self, engine: &Engine, client: Option<usize>, id: usize, is_final: bool) {
         self.seen.refused += u64::from(is_final);
         self.seen.unknown += u64::from(!is_final);
-        if is_final {
-            self.publications[id].fate = Fate::Refused;
+        if !is_final {
+            return;
         }
+        self.publications[id].fate = Fate::Refused;
+        if let Some((offset, _)) = self.stands_at(engine, id) {
+            let text = format!("publication {id} is refused and stands at {offset}");
+            self.fail(client, text);
+        }
+    }
+
+    /// Processes a refusal because of the sequence: a later one of the producer is in the log, and
+    /// this one is not, as far as the window reaches.
+    pub fn out_of_order(&mut self, engine: &Engine, client: usize, id: usize) {
+        self.seen.out_of_order += 1;
+        let window_ms = engine.settings.window_s * 1_000;
+        let skew_ms = engine.settings.skews_ms.iter().max().copied().unwrap_or(0);
+        if let Some((offset, time_ms)) = self.stands_at(engine, id)
+            && time_ms + window_ms > engine.unix_ms + skew_ms + 1_000
+        {
+            let text = format!("publication {id} is out of order and stands at {offset}");
+            self.fail(client, text);
+        }
+    }
+
+    /// The offset and the time of a publication's record in the present log.
+    fn stands_at(&self, engine: &Engine, id: usize) -> Option<(u64, u64)> {
+        let life = engine.partitions[self.publications[id].partition].life();
+        let mut entries = life.path().iter().map(|id| life.entry(*id));
+        let found = entries.find(|entry| {
+            entry.delivered().and_then(|publication| id_of(&publication.payload)) == Some(id)
+        });
+        found.map(|entry| (entry.offset, entry.time_ms))
     }
 
     /// Checks a message, except its order.
@@ -236,6 +267,13 @@ impl ClusterOracle {
         }
         if !entry.was_committed {
             return Err(format!("{position:?}, which was never committed"));
+        }
+        // A publication that is lost may have been visible, and still come from a node that lags.
+        if self.publications[id].fate == Fate::Refused
+            && life.topic_id == partition.life().topic_id
+            && life.is_on_path(entry_id, life.present())
+        {
+            return Err(format!("{position:?}, although it was refused"));
         }
         let known = Known { topic_id: life.topic_id, entry: entry_id };
         if let Some(floor) = self.publications[id].floor

@@ -73,6 +73,8 @@ pub struct ClusterPlan {
     pub starts: [u64; NODES],
     /// Differences of the nodes' wall clocks.
     pub skews_ms: [u64; NODES],
+    /// Nodes take clients before all partitions have begun.
+    pub opens_early: bool,
     /// The losses that may occur.
     pub losses: Losses,
     /// Events by their times after the world's start, ascending.
@@ -97,17 +99,22 @@ impl ClusterPlan {
         let topics = (0..random.between(2, 8)).map(topic_name).collect();
         let drawn = [1, 60, 250][random.below(3) as usize];
         // Records expire after three windows, so the engine's clock must run that far.
-        let engine_rate = if losses.expired { 250 } else { drawn };
-        let engine = draw_engine(&mut random, &settings, engine_rate, losses);
+        let is_fast = losses.expired || bug == Some(Bug::WindowFromFirst);
+        let engine_rate = if is_fast { 250 } else { drawn };
+        let mut engine = draw_engine(&mut random, &settings, engine_rate, losses);
+        if bug == Some(Bug::WindowFromFirst) {
+            // Copies of copies, and the first one further back than a window.
+            (engine.producers.again, engine.producers.stray) = (0.0, 0.3);
+        }
         let mut starts = [0; NODES];
         if random.chance(0.5) {
             starts = [0, random.below(active_ms), random.below(active_ms)];
         }
         // Drawn apart: other draws stay as they were.
-        let mut clocks = Prng::new(seed ^ 0xc10c);
+        let mut apart = Prng::new(seed ^ 0xc10c);
         let mut skews_ms = [0; NODES];
-        if clocks.chance(0.5) {
-            skews_ms = [0, clocks.below(3_000), clocks.below(3_000)];
+        if apart.chance(0.5) {
+            skews_ms = [0, apart.below(3_000), apart.below(3_000)];
         }
         let mut plan = ClusterPlan {
             seed,
@@ -123,6 +130,7 @@ impl ClusterPlan {
             payload_bytes_max: [0, 100, 3_000][random.below(3) as usize],
             starts,
             skews_ms,
+            opens_early: apart.chance(0.5),
             losses,
             schedule: Vec::new(),
             net: NetFaults::draw(&mut random),

@@ -199,7 +199,7 @@ impl ClusterWorld {
             engine.publish_foreign(partition, publication)
         };
         if !taken {
-            self.oracle.refused(id, true);
+            self.oracle.refused(&engine, None, id, true);
         }
         taken
     }
@@ -350,7 +350,7 @@ impl ClusterWorld {
             if self.nodes[node].down_until_ms.is_some_and(|at| at <= self.now_ms) {
                 self.start(node);
             }
-            self.nodes[node].open(&self.network);
+            self.nodes[node].open(&self.network, self.plan.opens_early);
         }
         while let Some((at, planned)) = self.plan.schedule.get(self.planned).copied()
             && at + START_MS <= self.now_ms

@@ -57,16 +57,19 @@ impl Member {
                 context.oracle.acknowledged(context.engine, told, id, at);
             }
             Answer::Refused(error) => {
-                let may_be_behind = is(&error, ErrorCode::OutOfOrder);
-                context.oracle.seen.out_of_order += u64::from(may_be_behind);
-                if !(error.temporary || may_be_behind && may_be_sent) {
+                let client = self.peer.id;
+                let is_behind = is(&error, ErrorCode::OutOfOrder);
+                if is_behind && may_be_sent {
+                    context.oracle.out_of_order(context.engine, client, id);
+                } else if !error.temporary {
                     let text = format!("publication {id} is refused: {error}");
-                    context.oracle.fail(self.peer.id, text);
+                    context.oracle.fail(client, text);
                 }
                 let is_unknown = is(&error, ErrorCode::OutcomeUnknown);
-                context.oracle.refused(id, !may_be_sent && !is_unknown);
+                let is_final = !may_be_sent && !is_unknown;
+                context.oracle.refused(context.engine, Some(client), id, is_final);
             }
-            _ => context.oracle.refused(id, false),
+            _ => context.oracle.refused(context.engine, None, id, false),
         }
     }
 
