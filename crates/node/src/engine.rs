@@ -17,9 +17,9 @@ pub type Letters = Box<dyn Fn(EngineLetter) + Send + Sync>;
 
 /// A client of the engine before its start.
 pub trait Engine: Send {
-    /// Begins to read all partitions. The first letter of each is a `Restart`. A partition that the
-    /// process before this one has read continues after its [`Tailed`], if the client can; it may
-    /// begin earlier.
+    /// Begins to read all partitions. The first letter of each is a `Restart`, unless the process
+    /// before this one has read it and the client continues after its [`Tailed`]. With a `Restart`
+    /// the partition begins anew.
     ///
     /// # Errors
     /// The reason, for the operator.

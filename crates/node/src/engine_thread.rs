@@ -204,11 +204,8 @@ impl EngineThread {
         }
     }
 
-    /// Posts each home's letters as one batch, and gives the client its credit.
+    /// Posts each home's letters as one batch.
     fn post(&mut self) {
-        for (home, bytes) in self.out.credits.drain(..) {
-            self.client.ask(home, vec![EngineRequest::Credit { bytes }]);
-        }
         if self.out.letters.is_empty() {
             return;
         }
