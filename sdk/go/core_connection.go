@@ -130,6 +130,7 @@ func (c *core) wait(now int64, state State, delayMs int64) {
 
 func (c *core) terminate(now int64, state State) {
 	c.setPhase(phaseClosed, now)
+	c.tokens.asked = nil
 	level, err := LevelInfo, error(nil)
 	if state.Reason != ReasonRequested {
 		level, err = LevelError, closedError(state)

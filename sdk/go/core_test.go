@@ -300,6 +300,27 @@ func TestACallOfTheTokenSourceHasTenSeconds(t *testing.T) {
 	}
 }
 
+// X1: a token that comes after the close opens nothing, nor does an error in its place.
+func TestALateTokenOpensNothing(t *testing.T) {
+	late := "late"
+	for _, answer := range []func(c *core, id int){
+		func(c *core, id int) { c.tokenAnswered(2, id, &late) },
+		func(c *core, id int) { c.tokenFailed(2, id, false) },
+	} {
+		c, id := withSource()
+		c.close(0, 0)
+		c.tick(1)
+		if c.state.Phase != Closed {
+			t.Fatal(c.state)
+		}
+		c.outputs = nil
+		answer(c, id)
+		if len(c.outputs) != 0 || c.state.Phase != Closed {
+			t.Fatal(c.outputs, c.state)
+		}
+	}
+}
+
 // T9: a renewal that takes longer than 10 s is repeated while the connection lives, and its result is
 // dropped when the connection is gone.
 func TestARenewalOfAGoneConnectionIsDropped(t *testing.T) {

@@ -122,6 +122,20 @@ test("T9: a call of the source has ten seconds, and a late result is dropped", (
   assert.equal(core.outputs.splice(0).filter((it) => it.do === "token").length, 1);
 });
 
+test("X1: a token that comes after the close, or an error in its place, opens nothing", () => {
+  for (const late of [(core, id) => core.token(2, id, "late"), (core, id) => core.tokenFailed(2, id)]) {
+    const core = started({ token: () => {} });
+    const { id } = core.outputs.find((it) => it.do === "token");
+    core.close(0, 0);
+    core.tick(1);
+    assert.equal(core.state.state, "closed");
+    core.outputs.length = 0;
+    late(core, id);
+    assert.deepEqual(core.outputs, []);
+    assert.equal(core.wakeAt, undefined);
+  }
+});
+
 /** The types of the frames that go with the next handshake. */
 const early = (core) => core.outputs.splice(0).find((it) => it.do === "connect").early.map(([type]) => type);
 

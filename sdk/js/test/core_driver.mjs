@@ -49,6 +49,7 @@ export class Core {
   probe = (now) => connection.probe(this.at(now));
   close = (now, drainMs) => connection.close(this.at(now), drainMs);
   token = (now, id, token) => tokens.sourceAnswered(this.at(now), id, token);
+  tokenFailed = (now, id, isUnauthorized = false) => tokens.sourceFailed(this.at(now), id, isUnauthorized);
   renew = (token) => tokens.renew(this.core, token);
   unsubscribe = (now, it) => subscriptions.unsubscribe(this.at(now), it);
   takeOne = (now, it) => subscriptions.takeOne(this.at(now), it);

@@ -114,6 +114,22 @@ class Rules(unittest.TestCase):
         self.assertIn(Close(1006), self.outputs())
         self.assertEqual(self.core.state.reason, "idle")
 
+    def test_x1_a_token_that_comes_after_the_close_opens_nothing(self) -> None:
+        for is_error in (False, True):
+            core = Core(Settings(["ws://x/crore"], lambda: 0.0, b"p", has_token_source=True))
+            core.start(0)
+            (asked,) = (it for it in core.outputs if isinstance(it, AskToken))
+            core.close(0, 0)
+            core.tick(1)
+            self.assertEqual(core.state.state, "closed")
+            core.outputs = []
+            if is_error:
+                core.token_failed(2, asked.id, False)
+            else:
+                core.token(2, asked.id, "late")
+            self.assertEqual(core.outputs, [])
+            self.assertIsNone(core.wake_at)
+
     def with_ticket(self, ticket: bytes, partitions: int = 1) -> None:
         """A client that has subscribed, and has been given a ticket."""
         places = since_each(dict.fromkeys(range(partitions), "7:5"))

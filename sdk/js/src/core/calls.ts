@@ -235,7 +235,7 @@ export const expire = (core: Core, call: Call): void => {
     core,
     call,
     call.wireNumber
-      ? new CroreError("Unknown", "no answer: it may be carried out")
+      ? new CroreError("Unknown", "it may be carried out")
       : expired(),
   );
 };

@@ -157,6 +157,7 @@ export const terminate = (core: Core, state: State): void => {
   const { reason, code } = state;
   const isRequested = reason === "requested";
   setPhase(core, Phase.Closed);
+  core.asked = undefined;
   note(core, "closed", { reason, code }, isRequested ? "info" : "error");
   setState(core, state);
   endCalls(core);

@@ -476,6 +476,7 @@ class Core:
 
     def _terminate(self, now: float, state: State) -> None:
         self._set_phase("closed", now)
+        self._tokens.asked = None
         is_requested = state.reason == "requested"
         level: Level = "info" if is_requested else "error"
         self.note(now, level, "closed", reason=state.reason, code=state.code, status=state.status)

@@ -18,12 +18,13 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** L5: what the core does when its timer fires far too late. */
+/** What the core does with what comes far too late: its timer (L5), and a token (X1). */
 class LateTimersTest {
   /** WELCOME with a ping interval of 25 s: silence of 35 s is too long. */
   private static final String WELCOME = "81000101000000000000001900000000";
 
   private final List<String> acts = new ArrayList<>();
+  private long askedId;
 
   @Test
   void l5ATimerThatSleptGrantsAWholeDeadline() {
@@ -41,13 +42,35 @@ class LateTimersTest {
     assertEquals("idle", core.state().reason());
   }
 
-  private Core live() {
+  @Test
+  void x1ATokenAfterTheCloseOpensNothing() {
+    for (boolean fails : List.of(false, true)) {
+      Settings settings = settings();
+      settings.hasTokenSource = true;
+      Core core = new Core(settings, new Acts());
+      core.start(0);
+      core.close(0, 0);
+      core.tick(1);
+      assertEquals(State.Kind.CLOSED, core.state().kind());
+      acts.clear();
+      if (fails) core.tokenFailed(2, askedId, false);
+      else core.token(2, askedId, "late");
+      assertEquals(List.of(), acts);
+      assertEquals(State.Kind.CLOSED, core.state().kind());
+    }
+  }
+
+  private static Settings settings() {
     Settings settings = new Settings();
     settings.urls.add("a");
     settings.producerId = new byte[16];
     settings.random = () -> 0.5;
     settings.backoff = new Backoff(500, 30_000, 10_000, settings.random);
-    Core core = new Core(settings, new Acts());
+    return settings;
+  }
+
+  private Core live() {
+    Core core = new Core(settings(), new Acts());
     core.start(0);
     core.opened(0);
     core.received(0, Hex.bytes(WELCOME));
@@ -58,7 +81,9 @@ class LateTimersTest {
 
   private final class Acts implements Outputs {
     @Override
-    public void connect(String url) {}
+    public void connect(String url) {
+      acts.add("connect");
+    }
 
     @Override
     public void send(byte[] frame) {
@@ -71,7 +96,9 @@ class LateTimersTest {
     }
 
     @Override
-    public void askForToken(long id, TokenReason reason) {}
+    public void askForToken(long id, TokenReason reason) {
+      askedId = id;
+    }
 
     @Override
     public void settled(Call call, CroreException error, Object value) {}

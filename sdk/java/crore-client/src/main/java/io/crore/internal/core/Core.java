@@ -489,6 +489,7 @@ public final class Core implements Subscriptions.Link {
 
   private void terminate(long now, State why) {
     setPhase(Phase.CLOSED, now);
+    tokens.asked = null;
     boolean isRequested = "requested".equals(why.reason());
     Level level = isRequested ? Level.INFO : Level.ERROR;
     journal.note(now, level, "closed", "reason", why.reason(), "code", codeOf(why));
