@@ -85,7 +85,7 @@ class CoreSubscription:
         #: Whether the shell knows that there are items.
         self.is_announced = False
         self._gaps = 0
-        self._newest: deque[Gap] = deque(maxlen=GAPS_MAX)
+        self._newest: list[Gap] = []
         self._skips_count = 0
         self._messages = 0
         # The place of the last item that has left the buffer, by partition.
@@ -177,7 +177,7 @@ class CoreSubscription:
             self._pushed += 1
             if isinstance(item, Gap):
                 self._gaps += 1
-                self._newest.append(item)
+                self._newest = [*self._newest, item][-GAPS_MAX:]
             else:
                 self._skips_count += 1
         self._items.append(item)
