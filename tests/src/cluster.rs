@@ -50,7 +50,7 @@ pub fn publish_to(address: &str, message: &Value) -> Option<Value> {
     publish_within(address, message, ANSWER_PATIENCE)
 }
 
-/// Sends one publication. None if the node is silent for so long.
+/// Sends one publication. None if the node does not answer within `patience`.
 pub fn publish_within(address: &str, message: &Value, patience: Duration) -> Option<Value> {
     let body = json!([message]).to_string();
     let stream = TcpStream::connect(address).ok()?;
