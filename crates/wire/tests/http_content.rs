@@ -314,3 +314,36 @@ fn problems_are_encoded() {
     append_json_string(&mut out, "\u{0}\u{1f}\u{7f}\t\r/");
     assert_eq!(out, b"\"\\u0000\\u001f\x7f\\t\\r/\"");
 }
+
+/// The form of RFC 8259, byte by byte.
+fn json_string(text: &str) -> String {
+    let mut out = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\0'..='\u{1f}' => out.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            _ => out.push(letter),
+        }
+    }
+    out + "\""
+}
+
+/// Eight bytes are looked at together: each letter at each place in them, between others.
+#[test]
+fn a_json_string_escapes_at_every_place() {
+    let letters: Vec<char> = ('\0'..='\u{ff}').chain(['\u{1f980}', '\u{20ac}']).collect();
+    for between in ["", "a", "\u{80}", "\u{7f}", "!", "[", "\"", "\u{1f}"] {
+        for place in 0..20 {
+            for letter in &letters {
+                let text =
+                    format!("{}{letter}{}", between.repeat(place), between.repeat(20 - place));
+                let mut out = b"x".to_vec();
+                append_json_string(&mut out, &text);
+                assert_eq!(String::from_utf8(out), Ok(format!("x{}", json_string(&text))));
+            }
+        }
+    }
+}

@@ -65,26 +65,52 @@ impl Problem<'_> {
 /// Appends `text` as a JSON string (RFC 8259 section 7), quotes included.
 pub fn append_json_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    let mut plain_start = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.extend_from_slice(&text.as_bytes()[plain_start..at]);
-        plain_start = at + 1;
-        match byte {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            _ => {
-                out.extend_from_slice(b"\\u00");
-                for digit in [byte >> 4, byte & 0xf] {
-                    out.push(b"0123456789abcdef"[usize::from(digit)]);
-                }
+    let mut rest = text.as_bytes();
+    while let Some(at) = first_to_escape(rest) {
+        let (plain, behind) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        let Some((&byte, behind)) = behind.split_first() else { break };
+        append_escaped(out, byte);
+        rest = behind;
+    }
+    out.extend_from_slice(rest);
+    out.push(b'"');
+}
+
+fn append_escaped(out: &mut Vec<u8>, byte: u8) {
+    match byte {
+        b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+        b'\n' => out.extend_from_slice(b"\\n"),
+        b'\r' => out.extend_from_slice(b"\\r"),
+        b'\t' => out.extend_from_slice(b"\\t"),
+        _ => {
+            out.extend_from_slice(b"\\u00");
+            for digit in [byte >> 4, byte & 0xf] {
+                out.push(b"0123456789abcdef"[usize::from(digit)]);
             }
         }
     }
-    out.extend_from_slice(&text.as_bytes()[plain_start..]);
-    out.push(b'"');
+}
+
+/// The place of the first byte that a JSON string must not have as it is.
+fn first_to_escape(bytes: &[u8]) -> Option<usize> {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (number, word) in words.iter().enumerate() {
+        let found = to_escape(u64::from_le_bytes(*word));
+        if found != 0 {
+            return Some(number * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let is_it = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    rest.iter().position(is_it).map(|at| words.len() * 8 + at)
+}
+
+/// The high bit of each byte of the word that is to be escaped. A carry can set the bits of bytes
+/// above the lowest such byte too, so only the lowest bit counts.
+fn to_escape(word: u64) -> u64 {
+    const EACH: u64 = u64::MAX / 0xff;
+    // The subtraction borrows in bytes below `least`; those from 0x80 on are no control characters.
+    let is_below = |word: u64, least: u8| word.wrapping_sub(EACH * u64::from(least)) & !word;
+    let is = |byte: u8| is_below(word ^ (EACH * u64::from(byte)), 1);
+    (is_below(word, 0x20) | is(b'"') | is(b'\\')) & (EACH << 7)
 }
