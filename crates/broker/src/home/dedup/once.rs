@@ -113,11 +113,14 @@ impl Clock {
         self.next += 1;
         let mut first = Second { second, record, name };
         // The time of a record is the least since.
-        while let Some(last) = self.seconds.pop_back_if(|last| last.second >= second) {
-            first = Second { second, ..last };
+        while let Some(last) = self.seconds.back().filter(|last| last.second >= second) {
+            first = Second { second, ..*last };
+            self.seconds.pop_back();
         }
         self.seconds.push_back(first);
-        while self.seconds.pop_front_if(|oldest| oldest.second + window_s <= second).is_some() {}
+        while self.seconds.front().is_some_and(|oldest| oldest.second + window_s <= second) {
+            self.seconds.pop_front();
+        }
         record
     }
 

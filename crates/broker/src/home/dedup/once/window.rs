@@ -314,11 +314,12 @@ impl Window {
         let mut seen_ms = seen_ms;
         let mut falling = self.falling.get_mut(&place);
         while let Some(falling) = &mut falling
-            && let Some(least) = falling.stamps.pop_back_if(|least| least.stamp <= stamp)
+            && let Some(least) = falling.stamps.back().filter(|least| least.stamp <= stamp)
         {
             if least.stamp == stamp {
                 seen_ms = least.seen_ms;
             }
+            falling.stamps.pop_back();
         }
         let is_alone = falling.as_ref().is_none_or(|falling| falling.stamps.is_empty());
         if is_alone && (producer.names == 0 || producer.stamp <= stamp) {
@@ -341,7 +342,9 @@ impl Window {
         };
         let mut falling = self.falling.get_mut(&place);
         if let Some(falling) = &mut falling {
-            while falling.sequences.pop_back_if(|(least, _)| *least <= sequence).is_some() {}
+            while falling.sequences.back().is_some_and(|(least, _)| *least <= sequence) {
+                falling.sequences.pop_back();
+            }
         }
         let is_alone = falling.as_ref().is_none_or(|falling| falling.sequences.is_empty());
         if is_alone && (!producer.has_sequence || producer.sequence <= sequence) {
