@@ -195,6 +195,7 @@ func (c *core) refusedSubscription(now int64, it *subscription, err *Error) {
 			c.ask([]*subscription{it})
 		}
 	case err.Temporary:
+		c.forgetAlias(it) // S11
 		it.connectionLost()
 		it.retryAt, c.hasRetries = now+min(int64(retryMs)<<min(it.refusals, 10), retryMsMax), true
 		it.refusals++

@@ -503,6 +503,9 @@ impl Session {
             subscription.refusals += 1;
             subscription.retry_at_ms = Some(now_ms + delay_ms);
             subscription.proof.connection_lost();
+            if let Some(alias) = subscription.alias {
+                self.subscriptions.drop_alias(alias);
+            }
             return;
         }
         if let Some(gone) = self.subscriptions.remove(id) {

@@ -119,9 +119,7 @@ impl Subscriptions {
     pub(super) fn remove(&mut self, id: u32) -> Option<Subscription> {
         let gone = self.by_id.remove(&id)?;
         self.by_filter.remove(&gone.filter);
-        if let Some(alias) = gone.alias
-            && self.by_alias.get(&alias) == Some(&id)
-        {
+        if let Some(alias) = gone.alias {
             self.by_alias.remove(&alias);
         }
         Some(gone)
@@ -177,14 +175,22 @@ impl Subscriptions {
 
     /// Assigns an alias to this subscription, and removes it from any other.
     pub(super) fn set_alias(&mut self, id: u32, alias: u32) {
-        if let Some(old) = self.by_alias.insert(alias, id)
-            && old != id
+        self.drop_alias(alias);
+        self.by_alias.insert(alias, id);
+        if let Some(subscription) = self.by_id.get_mut(&id)
+            && let Some(old) = subscription.alias.replace(alias)
+        {
+            self.by_alias.remove(&old);
+        }
+    }
+
+    /// Takes an alias from its subscription: it belongs to another one, or the server has ended the
+    /// subscription and may use the alias for a topic of which the session wants nothing any more.
+    pub(super) fn drop_alias(&mut self, alias: u32) {
+        if let Some(old) = self.by_alias.remove(&alias)
             && let Some(old) = self.by_id.get_mut(&old)
         {
             old.alias = None;
-        }
-        if let Some(subscription) = self.by_id.get_mut(&id) {
-            subscription.alias = Some(alias);
         }
     }
 

@@ -327,6 +327,7 @@ export const refused = (core: Core, number: number, error: CroreError): void => 
     it.wasGranted = true;
     ask(core, [it]);
   } else if (error.temporary) {
+    dropAlias(core, it); // S11
     detach(it);
     it.retryAt = core.nowMs + doubled(Limit.RetryMs, it.refusals++, Limit.RetryMsMax);
   } else {
