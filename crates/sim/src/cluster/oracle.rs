@@ -92,7 +92,7 @@ pub struct Seen {
     pub gaps_in_holes: u64,
     /// Subscriptions that continued at another node.
     pub moved: u64,
-    /// Connections that were resumed with a ticket.
+    /// Connections that were resumed with a ticket, at nodes that did not die afterwards.
     pub tickets: u64,
     /// Killed nodes.
     pub deaths: u64,

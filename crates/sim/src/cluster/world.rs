@@ -492,6 +492,9 @@ impl ClusterWorld {
         let engine = self.engine.borrow();
         self.oracle.seen.worlds = 1;
         self.oracle.seen.restarts = engine.restarts;
+        let reactors = self.nodes.iter().flat_map(|node| &node.reactors);
+        let resumed = reactors.map(|reactor| reactor.edge().statistics().tickets_resumed);
+        self.oracle.seen.tickets = resumed.sum();
         judge::count(&mut self.oracle.seen, &engine);
         let meshes = self.nodes.iter().map(|node| node.mesh.borrow().hash);
         let parts = [self.network.borrow().hash, engine.hash].into_iter().chain(meshes);
