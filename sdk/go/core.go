@@ -299,11 +299,12 @@ func (c *core) opened(now int64) {
 		c.greet(now)
 		return
 	}
-	c.ask(c.active(func(it *subscription) bool { return !it.isAskedEarly && !c.tickets.brings(it.number) }))
+	// A new subscription may have the filter of one that has ended.
 	for _, number := range c.endedEarly {
 		c.send(wire.Unsubscribe(number))
 	}
 	c.endedEarly = nil
+	c.ask(c.active(func(it *subscription) bool { return !it.isAskedEarly && !c.tickets.brings(it.number) }))
 }
 
 // greet sends HELLO, and SUBSCRIBE of everything that the ticket does not hold: C2, R4.

@@ -431,6 +431,7 @@ fn the_first_frames_go_with_the_handshake() {
     assert_eq!(offers, 2, "HELLO and SUBSCRIBE");
     session.unsubscribe(gone);
     session.subscribe("new", Start::Live, &SubscribeOptions::default()).unwrap();
+    session.subscribe("gone", Start::Live, &SubscribeOptions::default()).unwrap();
     session.renew("another".to_owned());
     assert!(session.output().is_empty());
     conversation.receive(&handshake, &mut node);
@@ -439,7 +440,7 @@ fn the_first_frames_go_with_the_handshake() {
         Event::CaughtUp { filter, .. } => Some(filter.to_string()),
         _ => None,
     });
-    assert_eq!(caught_up.collect::<Vec<_>>(), ["stays", "new"]);
+    assert_eq!(caught_up.collect::<Vec<_>>(), ["stays", "new", "gone"]);
     assert_eq!(conversation.tokens, ["another"]);
 }
 

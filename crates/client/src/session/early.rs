@@ -71,8 +71,9 @@ impl Session {
         let ended = std::mem::take(&mut self.early.ended);
         let mut new = self.beside_the_ticket();
         new.retain(|id| !asked.contains(id));
-        self.send_subscribe(&new);
+        // A new subscription may have the filter of one that has ended.
         self.send_unsubscribe(&ended);
+        self.send_subscribe(&new);
     }
 
     /// HELLO, and SUBSCRIBE of the returned subscriptions. HELLO alone covers those of its ticket.
