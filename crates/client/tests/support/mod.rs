@@ -190,7 +190,7 @@ impl Conversation {
                 for item in subscribe.items {
                     let request = item.request.expect("a valid item");
                     self.policies.push(request.policy);
-                    if self.aliases.contains_key(request.filter) {
+                    if request.filter == "gone" && self.aliases.contains_key(request.filter) {
                         let reference = Reference::Subscription(item.subscription);
                         let error = ErrorFrame::new(reference, ErrorCode::AlreadySubscribed);
                         self.send(&ServerFrame::Error(error));
