@@ -222,13 +222,14 @@ mod tests {
     /// The last record is old, and another leader has been elected since.
     #[test]
     fn the_last_record_of_an_idle_log_is_read() {
+        let known = Known { topic_id: 9, asked_ms: 3_600_000, kept_ms: None };
         let answers = [Some((0, Some(1))), Some((10, Some(7))), None, None, None];
-        let restart = begin(&log(Some(1_000), None), PartitionId(0), 9, answers);
+        let restart = begin(&log(Some(1_000), None), PartitionId(0), known, answers);
         assert_eq!((restart.after, restart.primed_through, restart.head), (9, 10, 10));
         assert_eq!(restart.lineages, [LineageStart { lineage: 1, start: 10 }]);
         // Its records have expired.
         let answers = [Some((10, Some(7))), Some((10, Some(7))), None, None, None];
-        let restart = begin(&log(Some(1_000), None), PartitionId(0), 9, answers);
+        let restart = begin(&log(Some(1_000), None), PartitionId(0), known, answers);
         assert_eq!((restart.after, restart.primed_through, restart.head), (10, 10, 10));
     }
 
