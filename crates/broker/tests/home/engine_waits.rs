@@ -96,7 +96,7 @@ fn a_position_ahead_of_the_tail() {
         turn
             e0 consumed 3 of the log
             e1 consumed 2
-        count-waiting => waiting 5 closed 0
+        count-waiting => waiting 5
         unfilter e1 b/#
         tail 2 a two
         pump => e0 history head 2 []

@@ -65,11 +65,8 @@ impl World {
             ["epochs"] => return Some(Some(std::mem::take(&mut self.epochs).join(", "))),
             ["count-tail"] => return Some(Some(self.counted_text())),
             ["count-waiting"] => {
-                let s = self.home.statistics();
-                return Some(Some(format!(
-                    "waiting {} closed {}",
-                    s.positions_waiting, s.partitions_closed
-                )));
+                let waiting = self.home.statistics().positions_waiting;
+                return Some(Some(format!("waiting {waiting}")));
             }
             _ => return None,
         }
