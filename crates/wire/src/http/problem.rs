@@ -64,16 +64,28 @@ impl Problem<'_> {
 
 /// Appends `text` as a JSON string (RFC 8259 section 7), quotes included.
 pub fn append_json_string(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
     let mut rest = text.as_bytes();
-    while let Some(at) = first_to_escape(rest) {
-        let (plain, behind) = rest.split_at(at);
-        out.extend_from_slice(plain);
-        let Some((&byte, behind)) = behind.split_first() else { break };
-        append_escaped(out, byte);
-        rest = behind;
+    out.reserve(rest.len() + 2);
+    out.push(b'"');
+    while let Some((word, behind)) = rest.split_first_chunk::<8>() {
+        // Copies of a fixed size are cheap. The bytes from an escape on are removed again.
+        out.extend_from_slice(word);
+        let found = to_escape(u64::from_le_bytes(*word));
+        if found == 0 {
+            rest = behind;
+            continue;
+        }
+        let at = found.trailing_zeros() as usize / 8;
+        out.truncate(out.len() - (8 - at));
+        append_escaped(out, word[at]);
+        rest = &rest[at + 1..];
     }
-    out.extend_from_slice(rest);
+    for &byte in rest {
+        match byte {
+            0..0x20 | b'"' | b'\\' => append_escaped(out, byte),
+            _ => out.push(byte),
+        }
+    }
     out.push(b'"');
 }
 
@@ -90,19 +102,6 @@ fn append_escaped(out: &mut Vec<u8>, byte: u8) {
             }
         }
     }
-}
-
-/// The place of the first byte that a JSON string must not have as it is.
-fn first_to_escape(bytes: &[u8]) -> Option<usize> {
-    let (words, rest) = bytes.as_chunks::<8>();
-    for (number, word) in words.iter().enumerate() {
-        let found = to_escape(u64::from_le_bytes(*word));
-        if found != 0 {
-            return Some(number * 8 + found.trailing_zeros() as usize / 8);
-        }
-    }
-    let is_it = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-    rest.iter().position(is_it).map(|at| words.len() * 8 + at)
 }
 
 /// The high bit of each byte of the word that is to be escaped. A carry can set the bits of bytes
