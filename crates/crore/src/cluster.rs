@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 
 /// A message of the control topic's reader to the node.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(not(feature = "engine"), expect(dead_code, reason = "only an engine has letters"))]
 pub enum Letter {
     /// The next entry.
     Entry(Entry),

@@ -134,7 +134,7 @@ pub fn create(settings: &EngineSettings, timeout: Duration) -> Result<Vec<String
             ("max.message.bytes", message_bytes_min(settings).to_string()),
         ];
         if log.age_ms.is_some() {
-            // What a starting node reads.
+            // A starting node reads so far back.
             options.push(("retention.ms", beginning::kept_ms_wanted(log).to_string()));
         }
         missing.push(NewTopic {

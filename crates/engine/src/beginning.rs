@@ -179,7 +179,7 @@ mod tests {
         // It leaves older records out: by age, or at least those of fifteen minutes follow.
         check(log(Some(3_600_000), None), 7, None, 4_800_000);
         check(log(None, Some(64_000_000)), 7, Some(u64::MAX), 8_100_000);
-        // The log begins there. Its topic keeps records for so long, or fifteen minutes.
+        // The log begins there. Its topic keeps records for fifteen minutes at least.
         check(log(Some(3_600_000), None), 8_900_000, None, 8_100_000);
         check(log(Some(3_600_000), None), 8_900_000, Some(2_000_000), 7_000_000);
         check(log(Some(3_600_000), None), 8_900_000, Some(u64::MAX), 4_800_000);

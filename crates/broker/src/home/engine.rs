@@ -16,7 +16,7 @@
 //! - the proof of `prev` (see [`super`]) holds on each node by itself: a partition begins with
 //!   F at the offset below which the node serves nothing.
 //! - the node serves and acknowledges nothing before it has read so much that its verdicts are
-//!   those of all others. What comes before is a gap, and the outcome of a publication is not known.
+//!   those of all others. Earlier records are a gap, and the outcome of a publication is not known.
 //! - letters are dealt with in their order, a bounded part of them in each turn; the rest waits,
 //!   and the engine's credit bounds it.
 

@@ -52,8 +52,8 @@ pub struct NodeEntry {
     pub is_draining: bool,
 }
 
-/// The part of a log that all nodes must have alike: tickets and cursors have partition numbers, and
-/// nodes reach the same verdicts only with the same window.
+/// The part of a log that all nodes must have alike: tickets and cursors have partition numbers,
+/// and nodes reach the same verdicts only with the same window.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LogEntry {
     /// The number of its first partition, over all logs.

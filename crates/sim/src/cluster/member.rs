@@ -90,7 +90,7 @@ impl Member {
     pub fn new(id: usize, plan: &ClusterPlan, random: &mut Prng) -> Member {
         let settings = Settings {
             handshake_timeout_ms: 60_000,
-            early_frames: id % 2 == 0,
+            early_frames: id.is_multiple_of(2),
             tickets: random.chance(0.5),
             ..Settings::default()
         };

@@ -139,7 +139,7 @@ impl Partition {
         {
             if !commits {
                 self.life_mut().abort(open);
-                // What lies behind it was not visible yet.
+                // Entries behind it were not visible yet.
                 let path = self.life().path().clone();
                 self.window.clear();
                 for id in path {

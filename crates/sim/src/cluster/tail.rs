@@ -16,7 +16,7 @@ pub struct TailSettings {
     pub window_s: u64,
     /// The node reads so far back before what it serves, in milliseconds.
     pub primed_ms: u64,
-    /// The engine keeps records for so long, in milliseconds.
+    /// The least time for which the engine keeps records, in milliseconds.
     pub kept_ms: u64,
     /// The maximum delay between two letters.
     pub delay_ms_max: u64,
@@ -24,8 +24,8 @@ pub struct TailSettings {
     pub batch_max: u64,
 }
 
-/// How far a node is from the verdicts of all others: the reference, in seconds of the engine's
-/// clock. A time is the least since.
+/// The distance of a node from the verdicts of all others: the reference, in seconds of the
+/// engine's clock. A time is the least since.
 #[derive(Clone, Copy, Debug, Default)]
 enum Priming {
     /// A record of which the node knows nothing may be in the window: the time of the newest such,

@@ -23,7 +23,7 @@
 //! A node that begins in the middle of a log does not know the records before. It knows a time that
 //! all of those are older than. A record is *whole* if none of them is in its window, and *primed*
 //! if its window has only whole records: whether it is delivered is then the verdict of all nodes.
-//! Which record a duplicate repeats may lie further back, if it was repeated for so long: then a
+//! The record that a duplicate repeats may lie further back, if repetitions went on since: then a
 //! node that has not read it says [`Verdict::Unknown`], and never that a publication is in the log,
 //! or is not, of which it does not know that.
 
