@@ -154,7 +154,7 @@ func TestTheFirstFramesGoWithTheHandshake(t *testing.T) {
 	}
 	c.opened(3)
 	frames := sentFrames(c)
-	if types(frames) != "2 3 " || !bytes.HasSuffix(frames[0][:len(frames[0])-1], []byte("v")) {
+	if types(frames) != "3 2 " || !bytes.HasSuffix(frames[1][:len(frames[1])-1], []byte("v")) {
 		t.Fatalf("%x", frames)
 	}
 	c.received(3, append([]byte{0x81, 0, 1}, make([]byte, 13)...), false)
