@@ -6,9 +6,11 @@
 //! [`follower`] the thread that acts on it. Invariant: a node starts to serve only when it has read
 //! all of the topic, so that no token is valid at a node that another has revoked before its start.
 
+mod channel;
 pub mod entries;
 mod follower;
 mod state;
+pub mod topic;
 
 pub use follower::{Surroundings, UNHEARD_MAX};
 pub use state::{ClusterState, Member};
@@ -22,67 +24,16 @@ use crate::logging::Log;
 use crate::ticket_keys::random_secret;
 use anyhow::{Context, anyhow};
 use broker::settings::{Durability, LogSettings, Settings};
+use channel::{Order, Shared};
 use entitlement::revoking::Change;
-use entries::{Entry, LogEntry, written};
+use entries::{LogEntry, written};
 use follower::Follower;
 use state::Learned;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-/// A message of the control topic's reader to the node.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[cfg_attr(not(feature = "engine"), expect(dead_code, reason = "only an engine has letters"))]
-pub enum Letter {
-    /// The next entry.
-    Entry(Entry),
-    /// Everything that was in the topic at the start has come.
-    CaughtUp,
-}
-
-/// Writes the control topic; never waits.
-pub trait WriteControl: Send {
-    /// Writes a key; without a value, removes it. Writes keep their order, and are repeated until
-    /// the topic has them.
-    fn write(&self, key: String, value: Option<Vec<u8>>);
-}
-
-/// A message to the follower.
-#[derive(Debug)]
-enum Order {
-    Letter(Letter),
-    /// Tell the other nodes of a revocation, and answer when the topic has it.
-    Tell {
-        change: Change,
-        reply: Sender<()>,
-    },
-    /// Report that the node leaves the cluster, answer, and end.
-    Leave {
-        reply: Sender<()>,
-    },
-}
-
-/// The follower's knowledge, for other threads.
-#[derive(Debug)]
-struct Shared {
-    state: Mutex<ClusterState>,
-    heard: Mutex<Instant>,
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, ClusterState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn heard(&self) {
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
-
-    fn silence(&self) -> Duration {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
-    }
-}
+use topic::{Letter, WriteControl};
 
 /// The cluster, as the rest of the process uses it.
 #[derive(Clone, Debug)]

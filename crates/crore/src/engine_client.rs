@@ -5,7 +5,7 @@
 #[cfg(feature = "engine")]
 mod linked;
 
-use crate::cluster::{Letter, WriteControl};
+use crate::cluster::topic::{Letter, WriteControl};
 use crate::configuration::{Configuration, assemble_engine};
 use crate::exit::Ending;
 use crate::logging::Log;

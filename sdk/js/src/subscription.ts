@@ -83,7 +83,7 @@ export class Subscription implements AsyncIterable<Item> {
     });
   }
 
-  /** An iterator over the items that `accepts` wants. What is there is taken at once, as in `each`. */
+  /** An iterator over the items that `accepts` wants. It takes all buffered items at once, like `each`. */
   private iterate<T extends Item>(accepts: (item: Item) => boolean): AsyncIterableIterator<T> {
     const it: AsyncIterableIterator<T> = {
       next: async () => {

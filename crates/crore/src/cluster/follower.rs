@@ -5,9 +5,10 @@
 //! entry is taken; if the file cannot be written, it is tried again. A node that has not read its
 //! own report for [`UNHEARD_MAX`] may have missed revocations, and accepts no tokens.
 
+use super::channel::{Order, Shared};
 use super::entries::{Entry, NodeEntry, change_of, node_key, written};
 use super::state::Learned;
-use super::{Letter, Order, Shared, WriteControl};
+use super::topic::{Letter, WriteControl};
 use crate::configuration::options;
 use crate::draining::Draining;
 use crate::logging::{Level, Log};

@@ -4,7 +4,7 @@ mod token;
 
 use super::TakeLetter;
 use crate::cluster::entries::Entry;
-use crate::cluster::{Letter, WriteControl};
+use crate::cluster::topic::{Letter, WriteControl};
 use crate::configuration::Configuration;
 use crate::configuration::fault::{Fault, Faults};
 use crate::exit::Ending;
