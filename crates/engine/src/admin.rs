@@ -81,11 +81,7 @@ pub const REMOVED_KEPT_DAYS: u64 = 30;
 /// A setting is not valid, or no broker answers in time.
 pub fn describe(settings: &EngineSettings, timeout: Duration) -> Result<Description, EngineError> {
     let asker = Asker::new(settings, timeout)?;
-    asker.client.describe_cluster(asker.timeout_ms(), &asker.queue);
-    let cluster: ClusterDescription = asker.answer(|event| match event {
-        Event::Cluster(answer) => Some(answer),
-        _ => None,
-    })?;
+    let cluster = asker.cluster()?;
     let names: Vec<&str> = settings.logs.iter().map(|log| log.topic.as_str()).collect();
     let mut described = Vec::new();
     if !names.is_empty() {
@@ -120,7 +116,6 @@ pub fn describe(settings: &EngineSettings, timeout: Duration) -> Result<Descript
 /// A setting is not valid, no broker answers in time, or a broker refuses a topic.
 pub fn create(settings: &EngineSettings, timeout: Duration) -> Result<Vec<String>, EngineError> {
     let found = describe(settings, timeout)?;
-    let replicas = REPLICAS.min(found.brokers_count.max(1));
     let mut missing = Vec::new();
     for (topic, log) in found.topics.iter().zip(&settings.logs) {
         if !topic.is_missing {
@@ -128,21 +123,14 @@ pub fn create(settings: &EngineSettings, timeout: Duration) -> Result<Vec<String
         }
         let mut options = vec![
             ("cleanup.policy", "delete".to_owned()),
-            ("message.timestamp.type", "LogAppendTime".to_owned()),
-            ("unclean.leader.election.enable", "false".to_owned()),
-            ("min.insync.replicas", IN_SYNC_MIN.min(replicas.div_ceil(2)).to_string()),
             ("max.message.bytes", message_bytes_min(settings).to_string()),
         ];
         if log.age_ms.is_some() {
             // A starting node reads so far back.
             options.push(("retention.ms", beginning::kept_ms_wanted(log).to_string()));
         }
-        missing.push(NewTopic {
-            name: topic.name.clone(),
-            partitions: i32::try_from(log.partitions.len()).unwrap_or(i32::MAX),
-            replicas: i32::try_from(replicas).unwrap_or(1),
-            options: options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        });
+        let partitions = log.partitions.len();
+        missing.push(safe_topic(&topic.name, partitions, found.brokers_count, options));
     }
     create_topics(settings, &missing, timeout)
 }
@@ -158,29 +146,38 @@ pub fn create_control(
     timeout: Duration,
 ) -> Result<bool, EngineError> {
     let asker = Asker::new(settings, timeout)?;
-    asker.client.describe_cluster(asker.timeout_ms(), &asker.queue);
-    let cluster: ClusterDescription = asker.answer(|event| match event {
-        Event::Cluster(answer) => Some(answer),
-        _ => None,
-    })?;
-    let replicas = REPLICAS.min(cluster.brokers.max(1));
+    let cluster = asker.cluster()?;
     let removed_kept_ms = REMOVED_KEPT_DAYS * 24 * 3_600 * 1_000;
-    let options = [
+    let options = vec![
         ("cleanup.policy", "compact".to_owned()),
-        ("message.timestamp.type", "LogAppendTime".to_owned()),
-        ("unclean.leader.election.enable", "false".to_owned()),
-        ("min.insync.replicas", IN_SYNC_MIN.min(replicas.div_ceil(2)).to_string()),
         ("delete.retention.ms", removed_kept_ms.to_string()),
         // Only closed segments are compacted, and a start reads the topic from its beginning.
         ("segment.ms", (3_600 * 1_000).to_string()),
     ];
-    let topic = NewTopic {
+    let topic = safe_topic(name, 1, cluster.brokers, options);
+    Ok(!create_topics(settings, &[topic], timeout)?.is_empty())
+}
+
+/// A topic with copies at several brokers, as far as there are so many, that loses no acknowledged
+/// record. `options` are those beside.
+fn safe_topic(
+    name: &str,
+    partitions: usize,
+    brokers_count: usize,
+    mut options: Vec<(&str, String)>,
+) -> NewTopic {
+    let replicas = REPLICAS.min(brokers_count.max(1));
+    options.extend([
+        ("message.timestamp.type", "LogAppendTime".to_owned()),
+        ("unclean.leader.election.enable", "false".to_owned()),
+        ("min.insync.replicas", IN_SYNC_MIN.min(replicas.div_ceil(2)).to_string()),
+    ]);
+    NewTopic {
         name: name.to_owned(),
-        partitions: 1,
+        partitions: i32::try_from(partitions).unwrap_or(i32::MAX),
         replicas: i32::try_from(replicas).unwrap_or(1),
         options: options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-    };
-    Ok(!create_topics(settings, &[topic], timeout)?.is_empty())
+    }
 }
 
 /// The offset behind the last record of the only partition of a topic.
@@ -461,6 +458,15 @@ impl Asker {
                 return Err(EngineError(format!("the engine does not answer: {because}")));
             }
         }
+    }
+
+    /// The brokers' description of themselves.
+    fn cluster(&self) -> Result<ClusterDescription, EngineError> {
+        self.client.describe_cluster(self.timeout_ms(), &self.queue);
+        self.answer(|event| match event {
+            Event::Cluster(answer) => Some(answer),
+            _ => None,
+        })
     }
 
     /// A topic as a broker describes it now, without its options.
