@@ -260,7 +260,15 @@ fn fill(raw: &mut Raw, metrics: &mut Metrics<'_>, pressure: u64, hundredths: u64
         }
         let counted = scrape.number(USED);
         let count = (level.saturating_sub(counted) >> 21).max(1);
-        (0..count).for_each(|_| assert_eq!(publish_bytes(raw, 1 << 20).0, 200));
+        for _ in 0..count {
+            // Memory is read several times a second, so the last pressure may begin between this
+            // scrape and this publication.
+            match publish_bytes(raw, 1 << 20).0 {
+                200 => {}
+                503 if pressure == 3 => break,
+                other => panic!("{other} at a pressure of {now}"),
+            }
+        }
         // Memory of requests is freed at the same time, so the growth may be smaller than the
         // published bytes, or zero.
         let is_seen = |now: u64| now >= counted + (count << 19);
