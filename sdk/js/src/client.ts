@@ -3,14 +3,15 @@ import { gapCause, type HistoryPage } from "./codec/server.js";
 import { expire, expired, history, publish, type Call, type PublishInput, type Published } from "./core/calls.js";
 import { after, close, connect } from "./core/connection.js";
 import { inspect } from "./core/inspect.js";
-import type { State } from "./core/state.js";
+import type { HistoryOptions, SubscribeOptions } from "./core/options.js";
 import { start, subscribe } from "./core/subscriptions.js";
 import { renew } from "./core/tokens.js";
 import { GapError, closedBy, type CroreError } from "./errors.js";
 import type { Gap } from "./items.js";
 import type { Message, Tag } from "./message.js";
-import type { Data, HistoryOptions, Options, Persisted, PublishOptions, Resumed, SubscribeOptions } from "./options.js";
+import type { Data, Options, Persisted, PublishOptions, Resumed } from "./options.js";
 import { binary, newShell, type Shell } from "./shell.js";
+import type { State } from "./state.js";
 import { Subscription } from "./subscription.js";
 
 /** One page of a topic's history. */

@@ -1,5 +1,5 @@
 import { errorName } from "./codes.js";
-import type { State } from "./core/state.js";
+import type { State } from "./state.js";
 
 /** The client's own errors; they have no number. */
 export type OwnErrorName =

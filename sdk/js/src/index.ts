@@ -10,16 +10,13 @@ export { CroreError, GapError, type OwnErrorName } from "./errors.js";
 export type { CaughtUp, Gap, Item, Report, Skipped } from "./items.js";
 export type {
   Data,
-  HistoryOptions,
   Options,
   Persist,
   PublishOptions,
   Resume,
-  Start,
-  SubscribeOptions,
-  TokenSource,
 } from "./options.js";
+export type { HistoryOptions, Start, SubscribeOptions, TokenSource } from "./core/options.js";
 export type { Storage } from "./storage.js";
 export type { SocketConstructor, SocketLike } from "./platform.js";
-export type { Level, State, TokenReason } from "./core/state.js";
+export type { Level, State, TokenReason } from "./state.js";
 export type { Published } from "./core/calls.js";

@@ -1,7 +1,7 @@
 /** What the client needs of a platform, in browsers, Node, Deno, Bun and React Native. */
 
-import type { Level } from "./core/state.js";
 import { invalid } from "./errors.js";
+import type { Level } from "./state.js";
 
 /** The part of a WebSocket that the client uses; that of browsers and of the package `ws` have it. */
 export interface SocketLike {

@@ -3,11 +3,13 @@
 import { encodeUtf8 } from "./codec/utf8.js";
 import { closed, failed, lost, opened, probe, tick, wakeAt } from "./core/connection.js";
 import { received } from "./core/frames.js";
-import { newCore, type Core, type State } from "./core/state.js";
+import type { TokenSource } from "./core/options.js";
+import { newCore, type Core } from "./core/state.js";
 import { sourceAnswered, sourceFailed } from "./core/tokens.js";
 import { checkSize, invalid, type CroreError } from "./errors.js";
-import type { Options, TokenSource } from "./options.js";
+import type { Options } from "./options.js";
 import { clock, consoleLog, platform, randomBytes, socketUrl, type SocketEvent, type SocketLike } from "./platform.js";
+import type { State } from "./state.js";
 
 /** Numbers of the rules; they are inlined. */
 const enum Limit {

@@ -10,7 +10,7 @@ import type { Place } from "../codec/position.js";
 import type { HistoryPage } from "../codec/server.js";
 import { checkLength } from "../codec/topics.js";
 import { CroreError, checkSize, invalid } from "../errors.js";
-import type { HistoryOptions } from "../options.js";
+import type { HistoryOptions } from "./options.js";
 import { checkOpen, doubled, mayRequest, nextRequest, note, type Core } from "./state.js";
 
 export interface PublishInput extends PublishFields {

@@ -3,8 +3,9 @@
 import { pack } from "../codec/bytes.js";
 import { Plain, encodeHello } from "../codec/client.js";
 import { closedBy } from "../errors.js";
+import type { State } from "../state.js";
 import { callsLost, endCalls, expireDue, inFlight, pump, repeat } from "./calls.js";
-import { Phase, doubled, note, send, type Core, type State } from "./state.js";
+import { Phase, doubled, note, send, type Core } from "./state.js";
 import { detach } from "./subscription.js";
 import { active, ask, remove, requests } from "./subscriptions.js";
 import { askTicketIfDue, planTicket, present } from "./tickets.js";

@@ -9,27 +9,10 @@ import type { Part } from "../codec/bytes.js";
 import { plain, type Plain } from "../codec/client.js";
 import type { GoAway } from "../codec/server.js";
 import { CroreError } from "../errors.js";
-import type { Options } from "../options.js";
+import type { Level, State, TokenReason } from "../state.js";
 import type { Call } from "./calls.js";
+import type { CoreOptions } from "./options.js";
 import type { CoreSubscription } from "./subscription.js";
-
-/** The state of the client. */
-export interface State {
-  state: "connecting" | "live" | "waiting" | "closed";
-  /** Of `waiting` and `closed`. */
-  reason?: string;
-  /** The close code, if the server gave one. */
-  code?: number;
-  /** The HTTP status of a refused handshake, where the platform shows it. */
-  status?: number;
-  /** `waiting`: when the next attempt begins, by the clock of the calls. */
-  until?: number;
-}
-
-export type Level = "debug" | "info" | "warn" | "error";
-
-/** Why the source of tokens is called. */
-export type TokenReason = "first" | "expires" | "refused";
 
 /** What the core asks for. Nothing of it calls the core back before the input is done. */
 export interface Host {
@@ -71,7 +54,7 @@ export interface Held {
 /** Times that are `Infinity` never come. */
 export interface Core extends Host {
   readonly urls: readonly string[];
-  readonly options: Options;
+  readonly options: CoreOptions;
   /** Whether the shell has a source of tokens. */
   readonly hasTokenSource: boolean;
   nowMs: number;
@@ -159,7 +142,7 @@ export interface Core extends Host {
   wasUnauthorized?: boolean;
 }
 
-export const newCore = (urls: readonly string[], options: Options, sender: Uint8Array, host: Host): Core => {
+export const newCore = (urls: readonly string[], options: CoreOptions, sender: Uint8Array, host: Host): Core => {
   const { token } = options;
   const hasTokenSource = typeof token === "function";
   return {

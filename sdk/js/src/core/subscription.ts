@@ -6,7 +6,7 @@ import { parse, placeOf, show, type Place } from "../codec/position.js";
 import { isWild } from "../codec/topics.js";
 import type { CroreError } from "../errors.js";
 import type { Item, Report, Skipped } from "../items.js";
-import type { Start, SubscribeOptions } from "../options.js";
+import type { Start, SubscribeOptions } from "./options.js";
 import { cursorOf, further, rewind, type Cursors, type Proof } from "./proof.js";
 
 /** Numbers of the rules; they are inlined. */

@@ -12,7 +12,7 @@ import { checkLength, matches } from "../codec/topics.js";
 import { CroreError } from "../errors.js";
 import type { Item } from "../items.js";
 import type { Message } from "../message.js";
-import type { SubscribeOptions } from "../options.js";
+import type { SubscribeOptions } from "./options.js";
 import { advance, advancePartition, announced, begin, beginPartition, caughtUp, cursorOf, further, leftOut, leftOutOfPartition, type Hole, type Lineage } from "./proof.js";
 import { Phase, checkOpen, doubled, mayAsk, note, send, unexpected, type Core } from "./state.js";
 import {

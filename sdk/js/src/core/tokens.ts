@@ -1,8 +1,9 @@
 /** T: the token, and the calls of its source. */
 
 import { Plain } from "../codec/client.js";
+import type { TokenReason } from "../state.js";
 import { backOff, delay, after, leave, open, terminate, wait } from "./connection.js";
-import { Phase, nextRequest, send, type Core, type TokenReason } from "./state.js";
+import { Phase, nextRequest, send, type Core } from "./state.js";
 
 /** Numbers of the rules; they are inlined. */
 const enum Limit {
