@@ -36,7 +36,7 @@ pub mod fixed {
     /// One I/O thread, before it has served a connection.
     pub const THREAD_BYTES: f64 = 130_000.0;
     /// Memory that the first connections touch for the first time: pages that fill up, caches of
-    /// the allocator. docs/performance.md, "Accuracy of a plan".
+    /// the allocator. docs/benchmarks.md, "Accuracy of a plan".
     pub const FIRST_USE_BYTES: f64 = 90_000.0;
     /// Memory that the first connections of each I/O thread touch for the first time.
     pub const THREAD_FIRST_USE_BYTES: f64 = 45_000.0;

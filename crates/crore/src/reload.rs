@@ -5,7 +5,6 @@
 //! changes, so that a fault changes nothing; reloads run one at a time; their log lines contain no
 //! secrets.
 
-use crate::admin::revocations::Revoking;
 use crate::configuration::changes::{self, Change};
 use crate::configuration::fault::{Fault, Faults, Origin};
 use crate::configuration::options::Section;
@@ -15,6 +14,7 @@ use crate::logging::{Level, Log};
 use crate::reloaded::{Counts, Reloaded};
 use crate::{entitled, process, service_manager, tls_files};
 use broker::settings::Settings;
+use entitlement::TokenAuthenticator;
 use node::Node;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -28,8 +28,8 @@ pub struct Reloader {
     pub node: Arc<RwLock<Option<Node>>>,
     /// The TLS certificate and key.
     pub tls: Option<Arc<tls::Server>>,
-    /// The authenticator, and a callback for changed keys; none if clients need no token.
-    pub revoking: Option<Revoking>,
+    /// The authenticator, for changed keys; none if clients need no token.
+    pub authenticator: Option<Arc<TokenAuthenticator>>,
     /// Origins of the operators' pages, in addition to the configured ones.
     pub own_origins: Vec<String>,
     /// The log.
@@ -111,7 +111,7 @@ impl Reloader {
             return Err(stopped());
         };
         // Key files are read again even if the configuration is the same.
-        let authenticated = match &self.revoking {
+        let authenticated = match &self.authenticator {
             Some(_) => Some(entitled::authenticator_settings(wanted)?),
             None => None,
         };
@@ -119,14 +119,14 @@ impl Reloader {
         if let Some(server) = &self.tls {
             tls_files::reload(in_force, server, &self.log)?;
         }
-        if let (Some(revoking), Some(authenticated)) = (&self.revoking, authenticated) {
-            revoking.authenticator.replace(authenticated);
+        if let (Some(authenticator), Some(authenticated)) = (&self.authenticator, authenticated) {
+            authenticator.replace(authenticated);
             node.revocations_changed();
         }
         let waiting = node.reload(self.settings(wanted, &node.settings()));
         let mut changes = changes::changes(in_force, wanted, &waiting);
         let mut merged = changes::merge(in_force, wanted, &waiting);
-        if self.revoking.is_none() {
+        if self.authenticator.is_none() {
             changes::keep_keys(in_force, &mut merged, &mut changes);
         }
         *in_force = merged;
@@ -211,7 +211,7 @@ mod tests {
             in_force: Mutex::default(),
             node: Arc::new(RwLock::new(Some(node))),
             tls: None,
-            revoking: None,
+            authenticator: None,
             own_origins: Vec::new(),
             log: Log::new(Format::Text, &Levels::new(Level::Error)),
             counts: Mutex::default(),

@@ -141,7 +141,10 @@ impl Serving {
             in_force: Mutex::new(configuration.clone()),
             node: Arc::clone(&self.node),
             tls: self.tls.clone(),
-            revoking: self.revoking(),
+            authenticator: self
+                .entitled
+                .as_ref()
+                .map(|entitled| Arc::clone(&entitled.authenticator)),
             own_origins: self.own_origins.clone(),
             log: log.to(Target::Configuration),
             counts: Mutex::default(),
