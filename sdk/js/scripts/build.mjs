@@ -1,7 +1,7 @@
 // Builds dist/: ESM and CJS with their types. With --test also dist-test/, the inside for the tests.
 import { build } from "esbuild";
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -22,11 +22,9 @@ await build({ ...options, format: "cjs", outdir: "dist/cjs" });
 const tsc = join(dirname(createRequire(import.meta.url).resolve("typescript")), "tsc.js");
 execFileSync(process.execPath, [tsc, "-p", "."], { stdio: "inherit" });
 mkdirSync("dist/cjs", { recursive: true });
-const types = (from) => !/cjs/.test(from);
-for (const name of ["index", "react", "store", "client", "codes", "errors", "items", "message", "options", "persist", "resume", "storage", "subscription", "codec", "core", "platform"]) {
-  for (const path of [`${name}.d.ts`, name]) {
-    if (existsSync(`dist/${path}`)) cpSync(`dist/${path}`, `dist/cjs/${path}`, { recursive: true, filter: types });
-  }
+for (const name of readdirSync("dist")) {
+  // Folders have types only.
+  if (name !== "cjs" && !name.endsWith(".js")) cpSync(`dist/${name}`, `dist/cjs/${name}`, { recursive: true });
 }
 writeFileSync("dist/cjs/package.json", '{ "type": "commonjs" }\n');
 

@@ -79,7 +79,8 @@ test("publint finds nothing", async () => {
 test("arethetypeswrong finds nothing", async () => {
   const cli = join(root, "node_modules/@arethetypeswrong/cli/dist/index.js");
   // Packages with `exports` are beyond TypeScript's oldest resolution.
-  execFileSync(process.execPath, [cli, app.tarball, "--profile", "node16", "--format", "ascii"], { encoding: "utf8" });
+  const run = spawnSync(process.execPath, [cli, app.tarball, "--profile", "node16", "--format", "ascii"], { encoding: "utf8" });
+  assert.equal(run.status, 0, run.stdout + run.stderr);
 });
 
 test("ESM and CJS have the same names, and no state is doubled by subpaths", async () => {
