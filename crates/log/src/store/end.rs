@@ -191,7 +191,8 @@ impl<D: Disk> Store<D> {
             return Ok(());
         };
         let noted = self.notes.end;
-        let end = End { segment: last.head.sequence, bytes: last.valid_bytes, first: noted.first };
+        let bytes = self.synced_bytes_of(last);
+        let end = End { segment: last.head.sequence, bytes, first: noted.first };
         if end > noted || syncs && end == noted {
             return self.notes.write(&mut self.files.disk, end, syncs);
         }

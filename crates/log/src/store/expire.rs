@@ -115,6 +115,7 @@ impl<D: Disk> Store<D> {
         }
         let is_quiet = |last: &Segment| self.is_over_age(last, now_ms);
         if self.active.is_some() && self.segments.back().is_some_and(is_quiet) {
+            self.sync()?;
             self.active = None;
             self.begin_segment(now_ms)?;
         }
@@ -129,6 +130,7 @@ impl<D: Disk> Store<D> {
         }
         if self.segments.len() < 2 {
             // The last segment's successor has to record the heads of the partitions.
+            self.sync()?;
             self.active = None;
             self.begin_segment(now_ms)?;
         }
@@ -282,6 +284,7 @@ impl<D: Disk> Store<D> {
             let bytes: usize = records.iter().map(|(_, record)| record.len() + COPY_BYTES).sum();
             let newest = self.segments.back().map_or(0, |last| last.valid_bytes);
             if self.segments.len() > 1 && newest + bytes as u64 > self.settings.segment_bytes {
+                self.sync()?;
                 self.active = None;
             }
             let pieces = records.iter().map(|(kept, record)| Piece {

@@ -20,6 +20,9 @@
 //! - Offsets of a partition increase from record to record and are never reused: every head has the
 //!   greatest offset of each partition before its segment.
 //! - The memory for a sealed segment does not grow with its records.
+//!
+//! A log whose records are in another place as well may be written without waiting for the disk
+//! (`lazy`): a crash then takes its newest records away, and the rest is as valid as ever.
 
 mod checksum;
 mod disk;
@@ -34,8 +37,10 @@ pub mod hostile;
 mod index;
 mod index_file;
 mod inspect;
+mod lazy;
 mod memory_index;
 mod mend;
+mod mirrored;
 mod once;
 mod once_file;
 mod page;
@@ -53,6 +58,7 @@ pub use format::PARTITIONS_MAX;
 pub use handing::{HandedLog, TakeOverError};
 pub use inspect::{Dumped, Finding, StoreStats};
 pub use mend::{Lost, Mended};
+pub use mirrored::MirroredPartition;
 pub use once::{KeyOnce, OnceWindow, ProducerOnce, SegmentOnce, SequenceOnce};
 pub use read::{ScanQuery, StartQuery, StorePage, StoreScan, StoreStart};
 pub use write::Append;
@@ -288,6 +294,8 @@ pub struct Store<D: Disk> {
     /// The number of consecutive failed checks of retention.
     expiries_failed: u32,
     removals_failed: u64,
+    /// Present in a log that is written without waiting for the disk.
+    lazy: Option<lazy::Lazy>,
 }
 
 /// One segment of the chain.

@@ -89,9 +89,9 @@ pub struct StoreScan {
 
 /// A record in a segment of the chain.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    segment: usize,
-    entry: Entry,
+pub(super) struct Place {
+    pub segment: usize,
+    pub entry: Entry,
 }
 
 /// The result of the indexes for the start of a replay.
@@ -147,6 +147,7 @@ impl<D: Disk> Store<D> {
         limits: PageLimits,
     ) -> Result<StorePage, StoreError> {
         self.check_partition(partition)?;
+        let after = after.max(self.read_floor(partition) - 1);
         let (mut from, mut damaged) = (after, false);
         loop {
             let plan = self.repairing(|store| {
@@ -183,6 +184,7 @@ impl<D: Disk> Store<D> {
         limits: PageLimits,
     ) -> Result<StorePage, StoreError> {
         self.check_partition(partition)?;
+        let oldest = oldest.max(self.read_floor(partition));
         let (mut until, mut damaged) = (before, false);
         loop {
             let mut plan = self.repairing(|store| {
@@ -266,6 +268,16 @@ impl<D: Disk> Store<D> {
         matches: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<StoreScan, StoreError> {
         self.check_partition(partition)?;
+        let after = wanted.after.max(self.read_floor(partition) - 1);
+        self.scan_above(partition, ScanQuery { after, ..wanted }, matches)
+    }
+
+    fn scan_above(
+        &mut self,
+        partition: u32,
+        wanted: ScanQuery,
+        matches: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<StoreScan, StoreError> {
         let mut found = StoreScan { records: Vec::new(), through: wanted.after, damaged: false };
         let mut end = wanted.through.max(wanted.after);
         match self.first_hole(partition, wanted.after, wanted.through) {
@@ -487,6 +499,7 @@ impl<D: Disk> Store<D> {
         wanted: StartQuery,
     ) -> Result<FoundStart, ReadError> {
         let (mut oldest, mut left, mut is_limited) = (None, wanted.count, false);
+        let floor = self.read_floor(partition);
         for segment in (0..self.segments.len()).rev() {
             if left == 0 {
                 break;
@@ -501,7 +514,8 @@ impl<D: Disk> Store<D> {
             };
             let end = wanted.through.saturating_add(1);
             let below = index.topic_below(&mut self.files, &topic, end)?;
-            let taken = left.min(below);
+            let unread = index.topic_below(&mut self.files, &topic, floor)?;
+            let taken = left.min(below.saturating_sub(unread));
             let is_young = index.times().0 >= wanted.not_before_ms;
             let count = if is_young {
                 taken
@@ -515,6 +529,9 @@ impl<D: Disk> Store<D> {
             if count < taken {
                 is_limited = true;
                 break;
+            }
+            if unread > 0 {
+                break; // all earlier ones are below the floor, too
             }
         }
         Ok(FoundStart { oldest, count: wanted.count - left, is_limited: is_limited || left == 0 })
@@ -559,7 +576,10 @@ impl<D: Disk> Store<D> {
     }
 
     /// The valid records, in the order of the places, and whether one is damaged.
-    fn read_records(&mut self, places: &[Place]) -> Result<(Vec<Slice>, bool), StoreError> {
+    pub(super) fn read_records(
+        &mut self,
+        places: &[Place],
+    ) -> Result<(Vec<Slice>, bool), StoreError> {
         let read = self.read_each(places)?;
         let records: Vec<Slice> = read.into_iter().flatten().collect();
         let is_damaged = records.len() < places.len();

@@ -560,6 +560,7 @@ fn empty_store<D: Disk>(
         unreadable: unreadable::Unreadable::default(),
         expiries_failed: 0,
         removals_failed: 0,
+        lazy: None,
     }
 }
 

@@ -71,12 +71,13 @@ struct Pending {
 }
 
 impl Batch {
-    /// Encodes a batch behind the buffer's content, which will be at `base` in its segment. Calls
+    /// Encodes a batch behind the buffer's content, which will be at `base` in its segment. Of the
+    /// segment at least the bytes up to `synced_through` are synced; None for all of them. Calls
     /// `write` with the buffer after each piece of the batch, and at its end.
     fn encode<'a>(
         &mut self,
         index: &mut MemoryIndex,
-        (sequence, base): (u64, u64),
+        (sequence, base, synced_through): (u64, u64, Option<u64>),
         pieces: impl Iterator<Item = Piece<'a>>,
         mut write: impl FnMut(&[u8]) -> Result<(), DiskError>,
     ) -> Result<(), DiskError> {
@@ -123,8 +124,8 @@ impl Batch {
         let mark = Mark {
             position: place(&self.bytes),
             batch_start,
-            // All preceding bytes are synced before this batch is written.
-            synced_through: batch_start,
+            // Unless the log is lazy, all preceding bytes are synced before a batch is written.
+            synced_through: synced_through.unwrap_or(batch_start),
             sequence,
             count,
         };
@@ -174,6 +175,7 @@ impl<D: Disk> Store<D> {
         }
         let bytes = self.check(batch)?;
         if self.wants_roll(bytes as u64, now_ms) {
+            self.sync()?;
             self.active = None;
         }
         let pieces = batch.iter().map(|append| Piece { append: *append, is_copy: false });
@@ -198,9 +200,11 @@ impl<D: Disk> Store<D> {
         if self.is_read_only {
             return Err(StoreError::ReadOnly);
         }
+        self.sync()?;
         if self.active.is_some() {
             let created_ms = self.segments.back().map_or(0, |last| last.head.created_ms);
             self.write_pieces(created_ms, std::iter::empty())?;
+            self.sync()?;
         }
         self.active = None;
         if self.carry.is_none()
@@ -289,7 +293,7 @@ impl<D: Disk> Store<D> {
                     if let Some(last) = self.segments.back_mut() {
                         last.wants_synced_index = true;
                     }
-                    if is_fresh {
+                    if is_fresh || self.lazy.is_some() {
                         self.discard_newest();
                         return Err(error.into());
                     }
@@ -308,7 +312,8 @@ impl<D: Disk> Store<D> {
         };
         let batch = &mut self.batch;
         batch.clear();
-        let place = (segment.head.sequence, segment.valid_bytes);
+        let synced = self.lazy.as_ref().map(|lazy| lazy.synced_bytes);
+        let place = (segment.head.sequence, segment.valid_bytes, synced);
         let disk = &mut self.files.disk;
         let mut written = 0;
         batch.encode(index, place, pieces, |bytes| {
@@ -316,7 +321,9 @@ impl<D: Disk> Store<D> {
             written = bytes.len();
             Ok(())
         })?;
-        disk.sync(file)?;
+        if synced.is_none() {
+            disk.sync(file)?;
+        }
         segment.valid_bytes += batch.bytes.len() as u64;
         batch.commit(index);
         Ok(())
@@ -349,7 +356,7 @@ impl<D: Disk> Store<D> {
         if let (Some(carry), Some(last)) = (carry, last) {
             let pieces = carried(carry, last);
             // Written with the head, below.
-            self.batch.encode(&mut index, (sequence, 0), pieces, |_| Ok(()))?;
+            self.batch.encode(&mut index, (sequence, 0, None), pieces, |_| Ok(()))?;
         }
         head.begun_bytes = self.batch.bytes.len() as u32; // batches are bounded
         let mut encoded = Vec::new();
@@ -379,6 +386,7 @@ impl<D: Disk> Store<D> {
             wants_synced_index: false,
         });
         self.active = Some(file);
+        self.segment_synced();
         if self.segments.len() >= 2 {
             let _ = self.write_index(self.segments.len() - 2); // it stays in memory
         }
