@@ -9,11 +9,17 @@
 //! answered in their order, by counts. Reads may overtake appends and each other. A new floor is
 //! reported before the answer to a read that no longer saw the records below it.
 //!
+//! The log of an engine may have a *mirror* on disk. Its home appends what it has delivered, and
+//! nothing waits for that: an answer says only that the log thread has taken the record, or that it
+//! has given the mirror up with everything in it. The home gives a mirror up by another generation,
+//! and asks to begin anew by [`DiskRequest::Resume`]. Reads do not overtake appends there.
+//!
 //! Failure: when a batch cannot be made durable, everything of that home that the log thread has or
 //! gets with the same `generation` is refused; the home raises its generation when it learns of it.
 //! So no record can ever follow, within the log, one that was refused and that its `prev` names.
 
 use crate::mail::{Code, PageLimits, PartitionId};
+pub use log::store::MirroredPartition as Mirrored;
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
 
@@ -34,6 +40,24 @@ pub enum DiskRequest {
         /// The whole record (`log::record`) with its offset; its topic id is the home's own and
         /// means nothing elsewhere.
         record: Slice,
+    },
+    /// Describes the records of a mirror's partition that follow. Answered like an append, by
+    /// [`DiskLetter::Committed`].
+    Describe {
+        /// See the module.
+        generation: u32,
+        /// Numbered over all logs.
+        partition: PartitionId,
+        /// The offset of the first record that follows. A mirror with later records is another
+        /// life of the partition, and is given up.
+        from: u64,
+        /// The description.
+        mirrored: Mirrored,
+    },
+    /// A mirror may begin anew when all requests before are dealt with. Answered like an append.
+    Resume {
+        /// The generation of the records that follow.
+        generation: u32,
     },
     /// Read what memory does not hold. Answered by [`DiskLetter::Answer`].
     Read {

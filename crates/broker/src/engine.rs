@@ -140,6 +140,9 @@ pub struct Restart {
     /// repetitions. It serves none behind it either, before it knows as much of the records before
     /// as all other nodes: two windows behind `complete_from_ms` at the latest.
     pub primed_through: u64,
+    /// The node's mirror ends with a record at `primed_through`, as far as the engine knows: if the
+    /// tail brings it again in its lineage, the node serves the mirror's records as well.
+    pub follows_mirror: bool,
     /// The newest offset when the partition began: the node is ready when the tail has reached it.
     pub head: u64,
 }

@@ -50,6 +50,7 @@ mod history;
 mod inspect;
 mod interests;
 mod memory;
+mod mirror;
 mod occupancy;
 mod partitions;
 mod proposals;
@@ -71,6 +72,7 @@ mod window;
 mod work;
 
 pub use engine::TailState;
+pub use mirror::MirroredContent;
 pub use partitions::segments_max;
 pub use proposals::Settled;
 pub use statistics::{HomeRefusals, HomeStatistics};
@@ -299,7 +301,13 @@ impl Home {
         let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
         let share = usize::from(log);
         self.heard_of(share, turn);
+        self.heard_of_mirror(share, turn);
         match letter {
+            DiskLetter::Committed { generation, count, result }
+                if self.shares.get(share).is_some_and(|share| share.mirror.is_some()) =>
+            {
+                self.mirrored(share, (generation, count), result, turn);
+            }
             DiskLetter::Committed { generation, count, result } => {
                 self.committed(share, generation, count, result, turn)
             }
@@ -309,6 +317,7 @@ impl Home {
             DiskLetter::Floor { floors, topics } => self.raise_floors(floors, topics),
             DiskLetter::Available(is_available) => {
                 self.set_log_available(log, is_available);
+                self.mirror_available(share, is_available, turn);
             }
         }
     }
@@ -340,6 +349,7 @@ impl Home {
         self.rates.sweep(self.elapsed.ms);
         self.renew_reported(turn);
         self.watch_disks(turn);
+        self.watch_mirrors(turn);
         let more_letters = self.take_letters(turn);
         self.watch_engine(turn);
         self.return_ahead(turn);
@@ -370,6 +380,9 @@ impl Home {
         let (from, step) = match work {
             Work::Page(from, asked) => (from, self.read(from, asked, turn)),
             Work::Scan(from, scan) => (from, self.scan(from, scan, turn)),
+            Work::Subscribe(from, asked) => {
+                (from, self.subscribe(from, asked, Found::Nothing, turn))
+            }
             Work::History(from, query) => (from, self.history(turn.now_ms, &query, Known::Nothing)),
             Work::Answer(share, token, result) => {
                 let parked = self.queue.answered(share, token);
@@ -459,6 +472,7 @@ impl Home {
             let code = Code::LogUnavailable;
             return self.take_step(from, Step::Refuse(asking.question.refusal(code), code), turn);
         }
+        self.ask_mirror(asking.local, turn);
         self.queue.park(from, share, id, asking);
         self.statistics.disk_reads += 1;
         self.ask_disk(share, turn);
@@ -507,7 +521,8 @@ impl Home {
         let told_ms = self.reported_deadline_ms();
         let engine_ms = self.next_look_at_engine();
         let ahead_ms = self.next_look_ahead();
-        let all_ms = [expiry_ms, look_ms, told_ms, engine_ms, ahead_ms];
+        let mirrors_ms = self.next_look_at_mirrors();
+        let all_ms = [expiry_ms, look_ms, told_ms, engine_ms, ahead_ms, mirrors_ms];
         let soonest_ms = all_ms.into_iter().flatten().min();
         soonest_ms.map(|ms| self.elapsed.monotonic_at(ms))
     }

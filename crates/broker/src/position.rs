@@ -121,6 +121,28 @@ impl Lineages {
         true
     }
 
+    /// The lineages of an engine's partition with their first offsets, oldest first.
+    pub fn starts(&self) -> Vec<(u32, u64)> {
+        match &self.past {
+            Past::Lives(_) => Vec::new(),
+            Past::Lineages(known) => known.iter().map(|one| (one.lineage, one.start)).collect(),
+        }
+    }
+
+    /// Adds earlier lineages to those of an engine's partition, oldest first. What they say of the
+    /// same lineages is more exact.
+    pub fn precede(&mut self, earlier: impl Iterator<Item = (u32, u64)>) {
+        let Past::Lineages(known) = &mut self.past else {
+            return;
+        };
+        let mut all: Vec<LineageStart> =
+            earlier.map(|(lineage, start)| LineageStart { lineage, start }).collect();
+        let last = all.last().map(|last| last.lineage);
+        all.extend(known.iter().filter(|one| last.is_none_or(|last| one.lineage > last)));
+        all.drain(..all.len().saturating_sub(LINEAGES_MAX));
+        *known = all;
+    }
+
     /// Compares a position with the present state of the partition, whose newest offset is `head`.
     pub fn standing(&self, position: Position, head: u64) -> Standing {
         if !self.is_known(position) {
@@ -266,6 +288,7 @@ mod tests {
             after: 0,
             complete_from_ms: 0,
             primed_through: 0,
+            follows_mirror: false,
             head: 0,
         })
     }

@@ -185,10 +185,10 @@ pub struct LogSettings {
     /// Earlier lives of a log on disk, oldest first; positions of them may still be good.
     pub older_epochs: Vec<OlderEpoch>,
     /// Maximum bytes of the records of all its partitions; the oldest segments are evicted.
-    /// In a log on disk this is the disk's bound.
+    /// In a log on disk, or with a mirror, this is the disk's bound.
     pub log_bytes_max: u64,
-    /// Cache of a log on disk: the newest records of all its partitions take at most these bytes in
-    /// memory.
+    /// Cache of a log on disk, or of one with a mirror: the newest records of all its partitions
+    /// take at most these bytes in memory.
     pub cache_bytes: u64,
     /// Segments whose newest record is older are evicted, in milliseconds; `u64::MAX`: none for its
     /// age.
@@ -199,6 +199,8 @@ pub struct LogSettings {
     /// Maximum bytes of the retained messages of all its partitions; beyond that a retaining
     /// publish is refused.
     pub retained_bytes_max: u64,
+    /// A log in an engine has a copy on this node's disk.
+    pub is_mirrored: bool,
 }
 
 /// The place of a log's records.
@@ -325,9 +327,20 @@ impl LogSettings {
     /// The maximum bytes of its records in the homes' memory.
     pub fn memory_bytes_max(&self) -> u64 {
         match self.durability {
+            Durability::Engine if self.is_mirrored => self.cache_bytes,
             Durability::Memory | Durability::Engine => self.log_bytes_max,
             Durability::Disk => self.cache_bytes,
         }
+    }
+
+    /// Whether a log in an engine has a copy on this node's disk.
+    pub fn has_mirror(&self) -> bool {
+        self.durability == Durability::Engine && self.is_mirrored
+    }
+
+    /// Whether this node has its older records on disk.
+    pub fn has_disk(&self) -> bool {
+        self.durability == Durability::Disk || self.has_mirror()
     }
 
     /// Its partitions.

@@ -538,7 +538,8 @@ mod tests {
 
     #[test]
     fn what_a_topic_lacks_is_named() {
-        let partition = |id| EnginePartition { id: PartitionId(id), home: HomeId(0), resume: None };
+        let (home, resume, mirrored) = (HomeId(0), None, None);
+        let partition = |id| EnginePartition { id: PartitionId(id), home, resume, mirrored };
         let log = EngineLog {
             topic: "prices".to_owned(),
             topic_prefix: String::new(),

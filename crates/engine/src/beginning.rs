@@ -5,8 +5,11 @@
 //! times agree. Where the age of the first record is not known, the home finds their end: it gets a
 //! time that all records before are older than. The engine must keep records for three times
 //! `once_ms` at least; if the topic's options say that it keeps them longer, more is served.
+//!
+//! A node with a mirror begins behind the mirror's end instead ([`follow`]), and reads before it
+//! only the records that prime what follows. The home compares the record at the end.
 
-use crate::settings::EngineLog;
+use crate::settings::{EngineLog, Mirrored};
 use broker::engine::{LineageStart, Restart};
 use broker::mail::PartitionId;
 
@@ -27,18 +30,26 @@ pub(crate) enum Question {
     Priming = 3,
     /// The first offset within three times the time of repetitions: one is served at least.
     Thrice = 4,
+    /// The first offset of the records that prime those behind a mirror's end.
+    Following = 5,
 }
 
 impl Question {
-    pub(crate) const ALL: [Question; 5] =
-        [Question::First, Question::End, Question::Served, Question::Priming, Question::Thrice];
+    pub(crate) const ALL: [Question; 6] = [
+        Question::First,
+        Question::End,
+        Question::Served,
+        Question::Priming,
+        Question::Thrice,
+        Question::Following,
+    ];
 
     /// The age that it asks about, in milliseconds; none if it asks about another thing.
     pub(crate) fn age_ms(self, log: &EngineLog) -> Option<u64> {
         let once = log.once_ms;
         let served = log.age_ms.map_or(u64::MAX, |age| age.max(once));
         match self {
-            Question::First | Question::End => None,
+            Question::First | Question::End | Question::Following => None,
             Question::Served => Some(served),
             Question::Priming => Some(served.saturating_add(once.saturating_mul(2))),
             Question::Thrice => Some(kept_ms_min(log)),
@@ -76,7 +87,7 @@ pub(crate) fn begin(
     log: &EngineLog,
     partition: PartitionId,
     known: Known,
-    answers: [Found; 5],
+    answers: [Found; 6],
 ) -> Restart {
     let offset = |question: Question| answers[question as usize].map(|(offset, _)| offset);
     let first = offset(Question::First).unwrap_or(0);
@@ -89,18 +100,76 @@ pub(crate) fn begin(
     // The last record is read in any case: its lineage is that of positions at the end. The end
     // itself has the lineage of the present leader, which may have taken no record.
     let start = start.min(end.saturating_sub(1)).max(first);
-    // The lineage of the record at the start, or of one before it.
-    let before = answers.iter().flatten().filter(|(offset, _)| *offset <= start);
-    let lineage = before.filter_map(|(_, lineage)| *lineage).max().unwrap_or(0);
     Restart {
         partition,
         topic_id: known.topic_id,
-        lineages: vec![LineageStart { lineage, start: start + 1 }],
+        lineages: vec![lineage_at(start, &answers)],
         after: start,
         complete_from_ms: complete_from_ms(log, known, start, first, priming),
         primed_through: served,
+        follows_mirror: false,
         head: end,
     }
+}
+
+/// The lineage of the record at an offset, or of one before it.
+fn lineage_at(start: u64, answers: &[Found; 6]) -> LineageStart {
+    let before = answers.iter().flatten().filter(|(offset, _)| *offset <= start);
+    let lineage = before.filter_map(|(_, lineage)| *lineage).max().unwrap_or(0);
+    LineageStart { lineage, start: start + 1 }
+}
+
+/// The time from which on records prime those behind a mirror's end, in milliseconds since 1970.
+/// Other brokers' clocks may be a little behind.
+pub(crate) fn following_from_ms(log: &EngineLog, mirror: &Mirrored) -> u64 {
+    mirror.head_ms.saturating_sub(log.once_ms.saturating_mul(2)).saturating_sub(CLOCKS_APART_MS)
+}
+
+/// The difference of the brokers' clocks that a beginning behind a mirror allows for, in
+/// milliseconds.
+const CLOCKS_APART_MS: u64 = 30_000;
+
+/// The begin of a partition behind the end of its mirror, instead of `cold`. None if the mirror is
+/// of another topic or another lineage, or has less than `cold` serves.
+pub(crate) fn follow(
+    log: &EngineLog,
+    mirror: &Mirrored,
+    known: Known,
+    answers: [Found; 6],
+    cold: &Restart,
+) -> Option<Restart> {
+    let first = answers[Question::First as usize].map_or(0, |(offset, _)| offset);
+    // The offset of the mirror's last record in the engine.
+    let last = mirror.head.checked_sub(1)?;
+    let is_of_lineage = |&(offset, lineage): &(u64, Option<u32>)| {
+        let lineage = lineage.unwrap_or(mirror.lineage);
+        offset > last || lineage <= mirror.lineage
+    };
+    let is_there = mirror.topic_id == known.topic_id
+        && (first..cold.head).contains(&last)
+        && answers.iter().enumerate().all(|(question, found)| {
+            question == Question::End as usize || found.as_ref().is_none_or(is_of_lineage)
+        });
+    let has_more = mirror.floor <= cold.primed_through + 1 || mirror.is_trimmed;
+    if !is_there || !has_more || mirror.head <= cold.primed_through {
+        return None;
+    }
+    let following = answers[Question::Following as usize].map_or(last, |(offset, _)| offset);
+    let start = following.clamp(first, last);
+    let complete_from_ms = match start {
+        0 => 0,
+        start if start > first => following_from_ms(log, mirror).max(1),
+        // The engine may have removed some that the window would have.
+        _ => known.asked_ms.saturating_sub(kept_ms_min(log)).max(1),
+    };
+    Some(Restart {
+        lineages: vec![lineage_at(start, &answers)],
+        after: start,
+        complete_from_ms,
+        primed_through: mirror.head,
+        follows_mirror: true,
+        ..cold.clone()
+    })
 }
 
 /// The time that all records are older than which the engine has removed or the node does not read.
@@ -212,6 +281,7 @@ mod tests {
             Some((9, Some(4))),
             Some((8, Some(3))),
             Some((8, Some(3))),
+            None,
         ];
         let known = Known { topic_id: 9, asked_ms: 3_600_000, kept_ms: None };
         let restart = begin(&log(Some(1_000), None), PartitionId(0), known, answers);
@@ -223,14 +293,88 @@ mod tests {
     #[test]
     fn the_last_record_of_an_idle_log_is_read() {
         let known = Known { topic_id: 9, asked_ms: 3_600_000, kept_ms: None };
-        let answers = [Some((0, Some(1))), Some((10, Some(7))), None, None, None];
+        let answers = [Some((0, Some(1))), Some((10, Some(7))), None, None, None, None];
         let restart = begin(&log(Some(1_000), None), PartitionId(0), known, answers);
         assert_eq!((restart.after, restart.primed_through, restart.head), (9, 10, 10));
         assert_eq!(restart.lineages, [LineageStart { lineage: 1, start: 10 }]);
         // Its records have expired.
-        let answers = [Some((10, Some(7))), Some((10, Some(7))), None, None, None];
+        let answers = [Some((10, Some(7))), Some((10, Some(7))), None, None, None, None];
         let restart = begin(&log(Some(1_000), None), PartitionId(0), known, answers);
         assert_eq!((restart.after, restart.primed_through, restart.head), (10, 10, 10));
+    }
+
+    /// A mirror whose newest record is the one at `last` in a log of a record per millisecond, and
+    /// the beginning behind it, if there is one.
+    fn followed(
+        log: &EngineLog,
+        (first, end): (u64, u64),
+        last: u64,
+        change: impl FnOnce(&mut Mirrored),
+    ) -> Option<Restart> {
+        let mut mirror = Mirrored {
+            topic_id: 9,
+            floor: 1,
+            is_trimmed: false,
+            head: last + 1,
+            head_ms: last,
+            lineage: 2,
+        };
+        change(&mut mirror);
+        let answers = Question::ALL.map(|question| match question {
+            Question::First => Some((first, Some(1))),
+            Question::End => Some((end, Some(3))),
+            Question::Following => Some((following_from_ms(log, &mirror).max(first), Some(2))),
+            other => {
+                let age = other.age_ms(log).unwrap_or(0);
+                let offset = end.saturating_sub(age).max(first);
+                (offset < end).then_some((offset, Some(2)))
+            }
+        });
+        let known = Known { topic_id: 9, asked_ms: end, kept_ms: None };
+        let cold = begin(log, PartitionId(3), known, answers);
+        follow(log, &mirror, known, answers, &cold)
+    }
+
+    #[test]
+    fn a_partition_begins_behind_its_mirror() {
+        let log = log(Some(36_000_000), None);
+        let log = &log;
+        // Ten minutes and a half before its newest record prime what follows.
+        let restart = followed(log, (0, 90_000_000), 89_000_000, |_| {}).expect("it follows");
+        assert_eq!((restart.after, restart.primed_through), (88_370_000, 89_000_001));
+        assert_eq!((restart.complete_from_ms, restart.head), (88_370_000, 90_000_000));
+        assert!(restart.follows_mirror);
+        assert_eq!(restart.lineages, [LineageStart { lineage: 2, start: 88_370_001 }]);
+        // The whole log is short.
+        let restart = followed(log, (0, 600_000), 599_000, |_| {}).expect("it follows");
+        assert_eq!((restart.after, restart.complete_from_ms), (0, 0));
+        // The engine has removed records that would prime; it keeps those of fifteen minutes.
+        let restart = followed(log, (88_800_000, 90_000_000), 89_000_000, |mirror| {
+            mirror.is_trimmed = true;
+        });
+        let restart = restart.expect("it follows");
+        assert_eq!((restart.after, restart.complete_from_ms), (88_800_000, 89_100_000));
+    }
+
+    #[test]
+    fn a_mirror_that_is_of_no_use_is_not_followed() {
+        let log = log(Some(36_000_000), None);
+        let is_followed =
+            |ends, last, change: fn(&mut Mirrored)| followed(&log, ends, last, change).is_some();
+        let ends = (0, 90_000_000);
+        assert!(is_followed(ends, 89_000_000, |_| {}));
+        // Another topic, records that the engine does not have, and another lineage.
+        assert!(!is_followed(ends, 89_000_000, |mirror| mirror.topic_id = 8));
+        assert!(!is_followed(ends, 90_000_000, |_| {}));
+        assert!(!is_followed((89_500_000, 90_000_000), 89_000_000, |_| {}));
+        assert!(!is_followed(ends, 89_000_000, |mirror| mirror.lineage = 1));
+        // It has less than a start without it serves, and not because it dropped old records.
+        assert!(!is_followed(ends, 89_000_000, |mirror| mirror.floor = 60_000_000));
+        assert!(is_followed(ends, 89_000_000, |mirror| {
+            (mirror.floor, mirror.is_trimmed) = (60_000_000, true);
+        }));
+        // All of it is older than the served records.
+        assert!(!is_followed(ends, 40_000_000, |_| {}));
     }
 
     #[test]

@@ -19,13 +19,14 @@ pub type Letters = Box<dyn Fn(EngineLetter) + Send + Sync>;
 pub trait Engine: Send {
     /// Begins to read all partitions. The first letter of each is a `Restart`, unless the process
     /// before this one has read it and the client continues after its [`Tailed`]. With a `Restart`
-    /// the partition begins anew.
+    /// the partition begins anew; it may follow the end of this node's mirror (`mirrored`).
     ///
     /// # Errors
     /// The reason, for the operator.
     fn start(
         self: Box<Self>,
         tailed: &[Tailed],
+        mirrored: &[MirroredTail],
         letters: Letters,
     ) -> Result<Box<dyn EngineClient>, String>;
 }
@@ -57,6 +58,25 @@ pub struct Tailed {
     pub lineages: Vec<LineageStart>,
     /// Homes have everything up to this offset.
     pub through: u64,
+}
+
+/// The end of a partition's mirror on this node's disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MirroredTail {
+    /// Numbered over all logs.
+    pub partition: PartitionId,
+    /// The engine's identity of the topic.
+    pub topic_id: u32,
+    /// The mirror has every record from this offset on.
+    pub floor: u64,
+    /// The mirror had earlier ones, and has dropped them for their age or size.
+    pub is_trimmed: bool,
+    /// The offset of its newest record.
+    pub head: u64,
+    /// The engine's time of that record, in milliseconds since 1970.
+    pub head_ms: u64,
+    /// The leader epoch of that record.
+    pub lineage: u32,
 }
 
 /// The operator's options for the client.

@@ -9,7 +9,7 @@ mod adopting;
 
 pub(crate) use adopting::EngineAdoption;
 
-use crate::engine::{Engine, EngineClient, EngineStatistics, Letters, Tailed};
+use crate::engine::{Engine, EngineClient, EngineStatistics, Letters, MirroredTail, Tailed};
 use crate::engine_worker::{EngineOutputs, EngineWorker};
 use crate::mailbox::{Address, Post};
 use crate::orders::EngineOrder;
@@ -69,9 +69,10 @@ pub(crate) struct Surroundings {
 pub(crate) fn spawn(
     engine: Box<dyn Engine>,
     settings: &Settings,
+    mirrored: &[MirroredTail],
     surroundings: Surroundings,
 ) -> Result<JoinHandle<io::Result<()>>, String> {
-    let client = start(engine, &[], &surroundings.own)?;
+    let client = start(engine, (&[], mirrored), &surroundings.own)?;
     let worker = EngineWorker::new(settings, Vec::new());
     spawn_with(surroundings, move || Some((client, worker))).map_err(|error| error.to_string())
 }
@@ -87,13 +88,13 @@ pub(crate) fn spawn_adopting(
 
 fn start(
     engine: Box<dyn Engine>,
-    tailed: &[Tailed],
+    (tailed, mirrored): (&[Tailed], &[MirroredTail]),
     own: &Sender<ToEngine>,
 ) -> Result<Box<dyn EngineClient>, String> {
     let own = own.clone();
     // After the thread has stopped, letters have no receiver.
     let letters: Letters = Box::new(move |letter| drop(own.send(ToEngine::Letter(letter))));
-    engine.start(tailed, letters)
+    engine.start(tailed, mirrored, letters)
 }
 
 type Began = (Box<dyn EngineClient>, EngineWorker);

@@ -5,9 +5,12 @@
 //! (`orders`).
 
 mod adopting;
+mod mirror;
 
 pub(crate) use adopting::LogAdoption;
+pub(crate) use mirror::open_mirror;
 
+use crate::engine::MirroredTail;
 use crate::logs::{HomeLetters, LogStatistics, LogTime, LogWorker};
 use crate::mailbox::{Address, Post, ToLog};
 use crate::memory::MemfdMemory;
@@ -17,7 +20,7 @@ use crate::restore::Restoration;
 use crate::vital::Vital;
 use broker::disk::DiskLetter;
 use broker::mail::HomeId;
-use broker::settings::{Durability, OlderEpoch, Settings};
+use broker::settings::{OlderEpoch, Settings};
 use disk::{FileDisk, OpenDiskError};
 use log::store::{Damage, DiskError, OpenError, Recovered, Store, StoreError, StoreSettings};
 use std::collections::VecDeque;
@@ -45,6 +48,8 @@ pub enum LogError {
     },
     /// The log could not be read.
     Read(StoreError),
+    /// The directory of a mirror has a log on disk, which is not to be dropped.
+    NoMirror(PathBuf),
     /// Homes have not enough memory for its topics.
     Memory,
 }
@@ -80,6 +85,11 @@ impl fmt::Display for LogError {
                 }
             }
             LogError::Read(error) => error.fmt(formatter),
+            LogError::NoMirror(directory) => write!(
+                formatter,
+                "{} has a log with durability = \"disk\", and no mirror: move it away, or give the log another name",
+                directory.display()
+            ),
             LogError::Memory => write!(formatter, "not enough memory for the topics of the log"),
         }
     }
@@ -109,6 +119,8 @@ pub(crate) struct OpenLog {
     worker: LogWorker<FileDisk>,
     /// The restored state of each home.
     pub restorations: Vec<Restoration>,
+    /// The ends of a mirror's partitions.
+    pub mirrored: Vec<MirroredTail>,
     /// Notices for the operator.
     pub notices: Vec<String>,
 }
@@ -155,7 +167,7 @@ pub(crate) fn open(
     let restorations =
         Restoration::read(worker.store_mut(), &recovered, settings, log, &mut memory)
             .map_err(LogError::Read)?;
-    Ok(OpenLog { log, worker, restorations, notices })
+    Ok(OpenLog { log, worker, restorations, mirrored: Vec::new(), notices })
 }
 
 /// The settings of the store of a log.
@@ -201,12 +213,9 @@ pub(crate) fn channels(settings: &Settings) -> Channels {
     let (senders, receivers): (Vec<_>, Vec<_>) = settings
         .logs
         .iter()
-        .map(|log| match log.durability {
-            Durability::Memory | Durability::Engine => (None, None),
-            Durability::Disk => {
-                let (sender, receiver) = channel();
-                (Some(sender), Some(receiver))
-            }
+        .map(|log| {
+            let (sender, receiver) = log.has_disk().then(channel).unzip();
+            (sender, receiver)
         })
         .unzip();
     (senders.into(), receivers)
@@ -226,6 +235,7 @@ pub(crate) struct Surroundings {
 pub struct Troubles {
     retention_failed: AtomicU64,
     retained_lost: AtomicU64,
+    mirrors_dropped: AtomicU64,
 }
 
 impl Troubles {
@@ -239,12 +249,18 @@ impl Troubles {
         self.retained_lost.load(Ordering::Relaxed)
     }
 
+    /// Mirrors that were dropped as a whole.
+    pub fn mirrors_dropped(&self) -> u64 {
+        self.mirrors_dropped.load(Ordering::Relaxed)
+    }
+
     /// Adds the counts of a log thread since its last report.
-    fn add(&self, told: &mut (u64, u64), now: (u64, u64)) {
+    fn add(&self, told: &mut (u64, u64, u64), now: (u64, u64, u64)) {
         if *told != now {
             let add = |counter: &AtomicU64, more| counter.fetch_add(more, Ordering::Relaxed);
             add(&self.retention_failed, now.0.saturating_sub(told.0));
             add(&self.retained_lost, now.1.saturating_sub(told.1));
+            add(&self.mirrors_dropped, now.2.saturating_sub(told.2));
             *told = now;
         }
     }
@@ -294,7 +310,7 @@ fn spawn(
             orders: VecDeque::new(),
             sent: 0,
             received: 0,
-            told: (0, 0),
+            told: (0, 0, 0),
         };
         thread.run()
     })
@@ -322,7 +338,7 @@ struct LogThread {
     sent: u64,
     received: u64,
     /// The counts already added to [`Troubles`].
-    told: (u64, u64),
+    told: (u64, u64, u64),
 }
 
 /// Waiting time of a thread that does not serve, and has no tasks of its own.

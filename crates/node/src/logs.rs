@@ -9,8 +9,11 @@
 //! nothing of its homes is appended under the same generation. The number of reads between two
 //! batches is bounded, and between two reads there is at most one batch, so that neither waits for
 //! all of the other.
+//!
+//! The log may be the mirror of an engine's log, which nothing waits for (`mirror`).
 
 mod handing;
+mod mirror;
 
 pub(crate) use handing::layout;
 #[cfg(feature = "fuzzing")]
@@ -27,6 +30,7 @@ use broker::topic::Filter;
 use log::store::{
     Append, Disk, DiskError, Dropped, ScanQuery, StartQuery, Store, StoreError, StorePage,
 };
+use mirror::{Mirror, MirrorRequest};
 use std::collections::VecDeque;
 use stdx::Counters;
 use stdx::chunk::Slice;
@@ -99,6 +103,13 @@ pub struct LogStatistics {
     /// Retained messages lost on disk: their segment expired, and they could not be read or copied.
     #[metric("crore_disk_retained_lost_total")]
     pub retained_lost: u64,
+    /// Messages written to mirrors of logs in an engine.
+    #[metric("crore_mirror_records_total")]
+    pub mirrored_records: u64,
+    /// Times that a mirror was dropped as a whole, because its disk is full or broken, because it
+    /// is damaged, or because the engine has lost messages that it had.
+    #[metric("crore_mirrors_dropped_total")]
+    pub mirrors_dropped: u64,
     /// Logs that accept nothing at present.
     pub unavailable: u64,
     /// Bytes that the start cut from the ends of logs; none of them had been acknowledged.
@@ -129,6 +140,8 @@ pub struct LogWorker<D: Disk> {
     expire_at_ms: u64,
     ages: AgeClock,
     statistics: LogStatistics,
+    /// The log is the mirror of an engine's.
+    mirror: Option<Box<Mirror>>,
 }
 
 /// A waiting append.
@@ -142,13 +155,22 @@ struct Waiting {
     record: Slice,
 }
 
+impl Waiting {
+    fn append(&self) -> Append<'_> {
+        Append { partition: self.partition, topic: &self.topic, record: &self.record }
+    }
+}
+
 /// Letters and their homes, in order.
 pub type HomeLetters = Vec<(HomeId, DiskLetter)>;
 
 impl<D: Disk> LogWorker<D> {
     /// A worker for an opened store; `log` is its index in the settings.
-    pub fn new(store: Store<D>, settings: &Settings, log: u16) -> LogWorker<D> {
+    pub fn new(mut store: Store<D>, settings: &Settings, log: u16) -> LogWorker<D> {
         let configured = settings.logs.get(usize::from(log));
+        let mirrored = configured.filter(|log| log.has_mirror());
+        let mirror =
+            mirrored.map(|log| Mirror::new(&mut store, settings.homes_count, log.partitions_count));
         let first_partition = configured.map_or(PartitionId(0), |log| log.first_partition);
         LogWorker {
             statistics: LogStatistics { bytes: store.bytes(), ..LogStatistics::default() },
@@ -164,6 +186,7 @@ impl<D: Disk> LogWorker<D> {
             probe_at_ms: 0,
             expire_at_ms: 0,
             ages: AgeClock::new(configured.map_or(0, |log| log.age_max_ms)),
+            mirror: mirror.map(Box::new),
         }
     }
 
@@ -184,14 +207,29 @@ impl<D: Disk> LogWorker<D> {
         for request in requests {
             match request {
                 DiskRequest::Append { generation, partition, topic, record } => {
-                    self.appends.push_back(Waiting {
-                        home,
-                        since_us,
-                        generation,
-                        partition: self.place_of(partition),
-                        topic,
-                        record,
-                    })
+                    let partition = self.place_of(partition);
+                    let waiting = Waiting { home, since_us, generation, partition, topic, record };
+                    match self.mirror.as_deref_mut() {
+                        Some(mirror) => mirror.take(MirrorRequest::Append(waiting)),
+                        None => self.appends.push_back(waiting),
+                    }
+                }
+                DiskRequest::Describe { generation, partition, from, mirrored } => {
+                    let partition = self.place_of(partition);
+                    if let Some(mirror) = self.mirror.as_deref_mut() {
+                        mirror.take(MirrorRequest::Describe {
+                            home,
+                            generation,
+                            partition,
+                            from,
+                            mirrored,
+                        });
+                    }
+                }
+                DiskRequest::Resume { generation } => {
+                    if let Some(mirror) = self.mirror.as_deref_mut() {
+                        mirror.take(MirrorRequest::Resume { home, generation });
+                    }
                 }
                 DiskRequest::Read { token, partition, query } => {
                     self.reads.push_back((home, token, self.place_of(partition), query))
@@ -204,11 +242,13 @@ impl<D: Disk> LogWorker<D> {
     /// probing when they are due. True if more waits.
     pub fn turn(&mut self, now: &mut dyn FnMut() -> LogTime, out: &mut HomeLetters) -> bool {
         self.committed_since_us = UNTIMED;
-        self.commit(now, out);
+        if !self.work_on_mirror(now, out) {
+            self.commit(now, out);
+        }
         for _ in 0..TURN_READS_MAX {
             match self.reads.pop_front() {
                 Some((home, token, partition, query)) => {
-                    let result = self.read(partition, query);
+                    let result = self.read(partition, query, now(), out);
                     out.push((home, DiskLetter::Answer { token, result }));
                 }
                 None => break,
@@ -217,11 +257,13 @@ impl<D: Disk> LogWorker<D> {
         let time = now();
         let monotonic_ms = time.monotonic_us / 1_000;
         if monotonic_ms >= self.expire_at_ms {
+            self.sync_mirror(time, out);
             self.expire(time, out);
         }
         if !self.is_available && monotonic_ms >= self.probe_at_ms {
             self.probe_at_ms = monotonic_ms + PROBE_INTERVAL_MS;
-            if self.store.probe(time.unix_ms).is_ok() {
+            let begun = self.begin_mirror(time.unix_ms);
+            if begun.and_then(|()| self.store.probe(time.unix_ms)).is_ok() {
                 self.say_available(true, out);
             }
         }
@@ -243,16 +285,17 @@ impl<D: Disk> LogWorker<D> {
         LogStatistics {
             bytes: self.store.bytes(),
             memory_bytes: self.store.memory_bytes() as u64,
-            unavailable: u64::from(!self.is_available),
+            // Publications do not need a mirror.
+            unavailable: u64::from(!self.is_available && self.mirror.is_none()),
             ..self.statistics
         }
     }
 
-    /// The counts for [`Troubles`](crate::Troubles): failures of retention, and lost retained
-    /// messages.
-    pub(crate) fn troubles(&self) -> (u64, u64) {
+    /// The counts for [`Troubles`](crate::Troubles): failures of retention, lost retained messages,
+    /// and dropped mirrors.
+    pub(crate) fn troubles(&self) -> (u64, u64, u64) {
         let LogStatistics { expiries_failed, removals_failed, retained_lost, .. } = self.statistics;
-        (expiries_failed + removals_failed, retained_lost)
+        (expiries_failed + removals_failed, retained_lost, self.statistics.mirrors_dropped)
     }
 
     /// The store, to restore from it before the first turn and to inspect it.
@@ -266,7 +309,9 @@ impl<D: Disk> LogWorker<D> {
     /// # Errors
     /// The last mark could not be written; the next start searches for the log's end.
     pub fn close(mut self) -> Result<(), StoreError> {
-        self.store.close()
+        let closed = self.store.close();
+        // The next start drops a mirror that was not closed well.
+        if self.mirror.is_some() { Ok(()) } else { closed }
     }
 
     fn commit(&mut self, now: &mut dyn FnMut() -> LogTime, out: &mut HomeLetters) {
@@ -295,14 +340,7 @@ impl<D: Disk> LogWorker<D> {
         if batch.is_empty() {
             return;
         }
-        let appends: Vec<Append<'_>> = batch
-            .iter()
-            .map(|waiting| Append {
-                partition: waiting.partition,
-                topic: &waiting.topic,
-                record: &waiting.record,
-            })
-            .collect();
+        let appends: Vec<Append<'_>> = batch.iter().map(Waiting::append).collect();
         let began = now();
         let result = self.store.append(&appends, began.unix_ms);
         drop(appends);
@@ -345,16 +383,28 @@ impl<D: Disk> LogWorker<D> {
         }
     }
 
-    fn read(&mut self, partition: u32, query: DiskQuery) -> Result<DiskAnswer, Code> {
+    fn read(
+        &mut self,
+        partition: u32,
+        query: DiskQuery,
+        time: LogTime,
+        out: &mut HomeLetters,
+    ) -> Result<DiskAnswer, Code> {
         self.statistics.reads += 1;
         let answer = self.ask_store(partition, query);
         match &answer {
-            Err(_) => self.statistics.reads_failed += 1,
+            Err(error) => {
+                self.statistics.reads_failed += 1;
+                self.fail_mirror(*error, time, out);
+            }
             Ok(
                 DiskAnswer::Page { damaged: true, .. }
                 | DiskAnswer::Start { damaged: true, .. }
                 | DiskAnswer::Scan { damaged: true, .. },
-            ) => self.statistics.reads_damaged += 1,
+            ) => {
+                self.statistics.reads_damaged += 1;
+                self.fail_mirror(StoreError::Record, time, out);
+            }
             Ok(_) => {}
         }
         answer.map_err(|_| Code::LogUnavailable)
@@ -396,7 +446,7 @@ impl<D: Disk> LogWorker<D> {
                 };
                 let scan = store.scan(partition, wanted, &mut matches)?;
                 Ok(DiskAnswer::Scan {
-                    floor: store.floor(partition),
+                    floor: store.read_floor(partition),
                     records: scan.records,
                     through: scan.through,
                     damaged: scan.damaged,
@@ -419,10 +469,11 @@ impl<D: Disk> LogWorker<D> {
                     self.say_dropped(&dropped, out);
                 }
                 Ok(None) => return,
-                Err(_) => {
+                Err(error) => {
                     // After some of these errors, the store continues without the failed part; see
                     // `log::store`.
                     statistics.expiries_failed += 1;
+                    self.fail_mirror(error, time, out);
                     return;
                 }
             }

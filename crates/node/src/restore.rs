@@ -3,11 +3,13 @@
 //! It is read on the thread that starts the node, and stored into a home on the home's own thread,
 //! because the memory of segments belongs to that thread.
 
-use broker::home::{FoundWindow, Home, HomeOutputs};
+use crate::engine::MirroredTail;
+use broker::home::{FoundWindow, Home, HomeOutputs, MirroredContent};
 use broker::mail::{Code, PartitionId};
 use broker::settings::Settings;
 use log::Memory;
 use log::store::{Disk, OnceWindow, Recovered, SegmentOnce, Store, StoreError};
+use std::collections::BTreeMap;
 use stdx::chunk::{ChunkWriter, Slice};
 
 /// The restored state of one home from one log.
@@ -24,6 +26,8 @@ pub struct Restoration {
     recent: Vec<(PartitionId, Box<[u8]>, Slice)>,
     /// Identities of publications, to recognise repeats.
     window: FoundWindow,
+    /// The partitions of a mirror.
+    mirrored: Vec<(PartitionId, MirroredContent)>,
 }
 
 /// The state of one partition in a store.
@@ -128,17 +132,7 @@ impl Restoration {
         log: u16,
         memory: &mut dyn Memory,
     ) -> Result<Vec<Restoration>, StoreError> {
-        let mut homes: Vec<Restoration> = (0..settings.homes_count)
-            .map(|_| Restoration {
-                log,
-                is_available: store.is_available(),
-                partitions: Vec::new(),
-                topics: Vec::new(),
-                retained: Vec::new(),
-                recent: Vec::new(),
-                window: FoundWindow::new(&settings.limits),
-            })
-            .collect();
+        let mut homes = Restoration::of_nothing(settings, log, store.is_available());
         let Some(log) = settings.logs.get(usize::from(log)) else {
             return Ok(homes);
         };
@@ -181,6 +175,76 @@ impl Restoration {
         Ok(homes)
     }
 
+    /// The state for each home of a log without records.
+    pub fn of_nothing(settings: &Settings, log: u16, is_available: bool) -> Vec<Restoration> {
+        let of_home = |_| Restoration {
+            log,
+            is_available,
+            partitions: Vec::new(),
+            topics: Vec::new(),
+            retained: Vec::new(),
+            recent: Vec::new(),
+            window: FoundWindow::new(&settings.limits),
+            mirrored: Vec::new(),
+        };
+        (0..settings.homes_count).map(of_home).collect()
+    }
+
+    /// Reads what a mirror has for each home, and the ends of its partitions. Partitions of which
+    /// it has nothing that may be served are left out.
+    ///
+    /// # Errors
+    /// The disk could not be read.
+    pub fn read_mirror<D: Disk>(
+        store: &mut Store<D>,
+        settings: &Settings,
+        log: u16,
+    ) -> Result<(Vec<Restoration>, Vec<MirroredTail>), StoreError> {
+        let mut homes = Restoration::of_nothing(settings, log, store.is_available());
+        let (mut tails, mut contents) = (Vec::new(), BTreeMap::new());
+        let Some(log) = settings.logs.get(usize::from(log)) else {
+            return Ok((homes, tails));
+        };
+        let described = store.mirrored()?.unwrap_or_default();
+        for (number, mut mirrored) in (0..).zip(described) {
+            let begun = mirrored.floor;
+            mirrored.floor = begun.max(store.floor(number));
+            let head = store.heads().get(number as usize).copied().unwrap_or(0);
+            mirrored.lineages.retain(|(_, start)| *start <= head);
+            let lineage = mirrored.lineages.last().map(|(lineage, _)| *lineage);
+            let newest = store.newest(number)?;
+            let (Some(lineage), Some((offset, head_ms))) = (lineage, newest) else {
+                continue;
+            };
+            if begun == 0 || offset != head || head < mirrored.floor {
+                continue;
+            }
+            tails.push(MirroredTail {
+                partition: log.first_partition.nth(number),
+                topic_id: mirrored.topic_id,
+                floor: mirrored.floor,
+                is_trimmed: mirrored.floor > begun,
+                head,
+                head_ms,
+                lineage,
+            });
+            contents.insert(number, MirroredContent { mirrored, head, topics: Vec::new() });
+        }
+        store.topics(&mut |number, name, last| {
+            if let Some(content) = contents.get_mut(&number)
+                && last >= content.mirrored.floor
+            {
+                content.topics.push((name.into(), last));
+            }
+        })?;
+        for (number, content) in contents {
+            let partition = log.first_partition.nth(number);
+            let home = usize::from(settings.home_of(partition));
+            homes[home].mirrored.push((partition, content));
+        }
+        Ok((homes, tails))
+    }
+
     /// Stores the state into a home without edges. Returns the identities of publications, which
     /// the home needs for all logs together ([`Home::restore_windows`]).
     ///
@@ -206,6 +270,9 @@ impl Restoration {
             home.restore_head(found.id, found.head);
         }
         home.set_log_available(self.log, self.is_available);
+        for (partition, content) in self.mirrored {
+            home.restore_mirror(partition, content);
+        }
         Ok(self.window)
     }
 

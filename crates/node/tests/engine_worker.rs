@@ -101,6 +101,7 @@ fn restart(lineages: &[(u32, u64)], after: u64, head: u64) -> EngineLetter {
         after,
         complete_from_ms: 0,
         primed_through: after,
+        follows_mirror: false,
         head,
     })
 }

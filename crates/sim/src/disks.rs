@@ -54,6 +54,8 @@ impl DiskMail {
         let word = match &request {
             DiskRequest::Append { record, .. } => record.len() as u64,
             DiskRequest::Read { token, .. } => token ^ 0xd15c,
+            DiskRequest::Describe { from, .. } => from ^ 0xde5c,
+            DiskRequest::Resume { generation, .. } => u64::from(*generation) ^ 0x2e5e,
         };
         self.hash = fold(self.hash, (home as u64) << 48 ^ word);
         if let Some(letter) = self.saboteur.on_disk_request(&request) {

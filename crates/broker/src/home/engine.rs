@@ -32,6 +32,7 @@ pub(super) use pending::Watch;
 
 use super::Home;
 use super::dedup::once::{Bounds, Once, Verdict};
+use super::mirror::Found;
 use super::partitions::HomePartition;
 use super::publication::{Checked, Placed, Publisher, RecordAttributes};
 use super::turn::Turn;
@@ -71,6 +72,10 @@ pub(super) struct EnginePartition {
     through: u64,
     /// No record up to this offset is in memory; behind it, none is missing.
     evicted_through: u64,
+    /// The log thread knows what the engine says of the records that follow.
+    pub(super) is_described: bool,
+    /// The content of a mirror at the start, until the tail has come up to it.
+    pub(super) found: Option<Box<Found>>,
 }
 
 #[derive(Clone, Copy, Debug, Hand)]
@@ -94,6 +99,8 @@ impl EnginePartition {
             began: None,
             through: 0,
             evicted_through: 0,
+            is_described: false,
+            found: None,
         }
     }
 
@@ -159,12 +166,19 @@ impl Home {
             return;
         };
         engine.through = engine.through.max(through);
+        let awaits_mirrored = engine.found.is_some();
         self.partitions[local as usize].log.skip_to(through.saturating_add(1));
+        if awaits_mirrored {
+            self.open_mirrored(local, through);
+        }
     }
 
     /// A record of the tail: judged, placed, acknowledged, delivered.
     fn take_record(&mut self, local: u32, record: TailRecord, turn: &mut Turn<'_>) {
         let seen_ms = self.elapsed.monotonic_at(self.elapsed.ms);
+        if self.engine_of(local).is_some_and(|engine| engine.found.is_some()) {
+            self.meet_mirrored(local, record.offset, record.lineage);
+        }
         let Some(engine) = self.engine_of(local) else {
             return;
         };
@@ -185,6 +199,9 @@ impl Home {
         engine.through = offset;
         self.statistics.tail_records += 1;
         if self.partitions[local as usize].lineages.advance(lineage, before + 1) {
+            if let Some(engine) = self.engine_of(local) {
+                engine.is_described = false;
+            }
             self.post_epoch(local, false, turn);
         }
         for (publisher, names) in missed {
@@ -224,6 +241,7 @@ impl Home {
             Ok(placed) => {
                 self.statistics.published += 1;
                 self.fan_out(placed.topic, local, offset, &placed.record, turn);
+                self.mirror(local, &record.publication.topic, placed.record, turn);
             }
             Err(_) => self.lose_record(local, offset, turn),
         }
@@ -254,6 +272,7 @@ impl Home {
         if let Some(engine) = partition.engine.as_deref_mut() {
             engine.evicted(offset);
         }
+        self.break_mirror(local, offset);
         let known = self.interests.topics.find(topic, local);
         if let Some(entry) = known.and_then(|topic| self.interests.topics.get_mut(topic)) {
             entry.set_last(offset);
@@ -373,6 +392,7 @@ impl Home {
         }
         // Topics that become known again, or are known without a record, may have had it.
         partition.damaged_through = partition.damaged_through.max(offset);
+        self.break_mirror(local, offset);
         self.break_streams(local, offset);
         self.statistics.tail_lost += 1;
     }
@@ -412,6 +432,7 @@ impl Home {
         for (from, scan) in scans {
             self.queue.push(Work::Scan(from, scan));
         }
+        self.begin_mirrored(local, restart.follows_mirror, turn);
         self.statistics.tail_restarts += 1;
         self.post_epoch(local, true, turn);
     }

@@ -150,7 +150,7 @@ impl HomePartition {
             lineages,
             share,
             log,
-            is_durable,
+            has_disk,
             disk_floor,
             next_staged,
             forgotten_through,
@@ -162,7 +162,7 @@ impl HomePartition {
         } = self;
         id.give(out);
         lineages.give(out);
-        (*share, *is_durable).give(out);
+        (*share, *has_disk).give(out);
         let offsets = (*disk_floor, *next_staged, *forgotten_through, *damaged_through);
         offsets.give(out);
         lag_from.give(out);
@@ -175,7 +175,7 @@ impl HomePartition {
     fn take(input: &mut Input<'_>, memory: &mut dyn Memory) -> Result<Self, TakeOverError> {
         let known = Known::take(input).ok_or(TakeOverError::Malformed)?;
         let (numbers, offsets, lag_from, (ages, active_since, engine)) = known;
-        let (id, lineages, share, is_durable) = numbers;
+        let (id, lineages, share, has_disk) = numbers;
         let (disk_floor, next_staged, forgotten_through, damaged_through) = offsets;
         let log = Partition::take(input, memory)?.ok_or(TakeOverError::Malformed)?;
         Ok(HomePartition {
@@ -183,7 +183,7 @@ impl HomePartition {
             lineages,
             share,
             log,
-            is_durable,
+            has_disk,
             disk_floor,
             next_staged,
             forgotten_through,

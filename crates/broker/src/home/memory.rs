@@ -31,10 +31,12 @@ impl Home {
             size_of_val(&*partition.lag_from) + vector_bytes::<u64>(partition.ages.capacity())
         });
         let engines = self.partitions.iter().filter_map(|partition| partition.engine.as_ref());
+        let mirrors = self.shares.iter().filter_map(|share| share.mirror.as_ref());
         let disks = self.shares.iter().filter_map(|share| share.disk.as_ref());
         vector_bytes::<HomePartition>(self.partitions.capacity())
             + each.sum::<usize>()
             + disks.map(|disk| disk.memory_bytes()).sum::<usize>()
+            + mirrors.map(|mirror| mirror.memory_bytes()).sum::<usize>()
             + engines.map(|engine| engine.memory_bytes()).sum::<usize>()
             + self.queue.memory_bytes()
             + self.letters.memory_bytes()

@@ -8,6 +8,7 @@
 //! evicts nor keeps anything.
 
 use super::engine::EnginePartition;
+use super::mirror::Mirror;
 use super::staging::Staging;
 use crate::mail::{Gap, GapReason, HomeId, PartitionId};
 use crate::now::Now;
@@ -32,9 +33,9 @@ pub(super) struct HomePartition {
     pub share: usize,
     /// The records present; of a log on disk the newest ones.
     pub log: Partition,
-    /// The log is on disk.
-    pub is_durable: bool,
-    /// The least offset that the disk may still hold, of a log on disk.
+    /// Older records than those in memory are on disk: of a log on disk, or of a mirror.
+    pub has_disk: bool,
+    /// The least offset that the disk may still hold, of a log on disk or of a mirror.
     pub disk_floor: u64,
     /// The number of the next proposal, of a log on disk; some before it may not be durable yet, or
     /// never be.
@@ -68,6 +69,8 @@ pub(super) struct Share {
     pub age_max_ms: u64,
     /// Publications that wait for a log on disk.
     pub disk: Option<Box<Staging>>,
+    /// The copy of a log in an engine.
+    pub mirror: Option<Box<Mirror>>,
 }
 
 /// Milliseconds since the home first got the time, by the monotonic clock.
@@ -87,7 +90,7 @@ impl HomePartition {
     /// The least offset that a record of this partition may have, wherever it is kept. Memory may
     /// keep what the disk has dropped.
     pub fn floor(&self) -> u64 {
-        if self.is_durable { self.disk_floor.min(self.oldest()) } else { self.oldest() }
+        if self.has_disk { self.disk_floor.min(self.oldest()) } else { self.oldest() }
     }
 
     /// CatchUp this offset a topic has never had a record: its newest, or the end of the damage
@@ -100,11 +103,13 @@ impl HomePartition {
     /// retention would have left.
     pub fn lost_after(&self, last: u64) -> Option<Gap> {
         let to = self.damaged_through;
-        (to > last && to >= self.disk_floor).then_some(Gap {
-            from: last,
-            to,
-            reason: GapReason::Damaged,
-        })
+        (to > last && self.keeps(to)).then_some(Gap { from: last, to, reason: GapReason::Damaged })
+    }
+
+    /// Whether retention has left the records at an offset, so that their loss is damage. What an
+    /// engine's partition lacks is not retention's.
+    pub fn keeps(&self, offset: u64) -> bool {
+        self.engine.is_some() || offset >= self.disk_floor
     }
 
     /// Whether the stream to an edge has lost something to eviction.
@@ -180,7 +185,7 @@ pub(super) fn partitions_of(settings: &Settings, home: HomeId) -> (Vec<HomeParti
                 },
                 1,
             ),
-            is_durable: log.durability == Durability::Disk,
+            has_disk: log.has_disk(),
             disk_floor: 1,
             next_staged: 1,
             forgotten_through: 0,
@@ -209,10 +214,8 @@ pub fn segments_max(settings: &Settings, home: HomeId) -> u64 {
 }
 
 fn segment_bytes(log: &LogSettings, share: &Share) -> u64 {
-    let max = match log.durability {
-        Durability::Memory | Durability::Engine => share.bytes_max / 4,
-        Durability::Disk => CACHE_SEGMENT_BYTES_MAX.min(share.bytes_max / 4),
-    };
+    let max = share.bytes_max / 4;
+    let max = if log.has_disk() { CACHE_SEGMENT_BYTES_MAX.min(max) } else { max };
     u64::from(log.segment_bytes).min(max)
 }
 
@@ -232,5 +235,6 @@ fn share_of(log: &LogSettings, first: u32, count: u32) -> Share {
         retained_bytes: 0,
         age_max_ms: log.age_max_ms,
         disk: (log.durability == Durability::Disk).then(Box::default),
+        mirror: log.has_mirror().then(Box::default),
     }
 }

@@ -52,7 +52,7 @@ impl Home {
         checked: &Checked<'_>,
         turn: &mut Turn<'_>,
     ) -> Result<Proposed, Code> {
-        if self.is_durable(checked.local) {
+        if self.waits_for_disk(checked.local) {
             self.stage(publisher, publication, checked, turn).map(Proposed::Waits)
         } else {
             self.append(publication, checked, turn).map(Proposed::Placed)

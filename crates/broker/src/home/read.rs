@@ -143,7 +143,7 @@ impl Home {
     pub(super) fn on_disk_through(&self, topic: u32, after: u64) -> Option<u64> {
         let entry = self.interests.topics.get(topic)?;
         let partition = &self.partitions[entry.partition as usize];
-        if !partition.is_durable || after.saturating_add(1) >= partition.oldest() {
+        if !partition.has_disk || after.saturating_add(1) >= partition.oldest() {
             return None;
         }
         let through = self.prev_after(topic, after).unwrap_or(entry.last());
@@ -152,7 +152,7 @@ impl Home {
 
     /// The reason why records up to `to` are not on the disk.
     pub(super) fn reason_of_loss(&self, local: u32, to: u64, damaged: bool) -> GapReason {
-        if damaged && to >= self.partitions[local as usize].disk_floor {
+        if damaged && self.partitions[local as usize].keeps(to) {
             GapReason::Damaged
         } else {
             GapReason::Evicted

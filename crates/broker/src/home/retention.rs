@@ -58,7 +58,7 @@ impl Home {
             engine.evicted(evicted.last);
         }
         self.shares[partition.share].bytes -= evicted.bytes as u64;
-        if !partition.is_durable {
+        if !partition.has_disk {
             self.dedup.evicted(local, evicted.last);
             self.statistics.evicted_segments += 1;
             self.statistics.evicted_records += evicted.last - evicted.first + 1;

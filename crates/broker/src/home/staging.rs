@@ -170,9 +170,10 @@ impl Staging {
 }
 
 impl Home {
-    /// Whether a partition's log is on disk.
-    pub(super) fn is_durable(&self, local: u32) -> bool {
-        self.partitions[local as usize].is_durable
+    /// Whether publications to a partition wait for its disk.
+    pub(super) fn waits_for_disk(&self, local: u32) -> bool {
+        let partition = &self.partitions[local as usize];
+        partition.has_disk && partition.engine.is_none()
     }
 
     /// Whether a log on disk has no room for a further record until some are durable. Edges stop

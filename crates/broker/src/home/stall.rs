@@ -36,24 +36,29 @@ impl Silence {
     }
 
     /// Something has come, or nothing is waited for.
-    fn end(&mut self) {
+    pub fn end(&mut self) {
         self.looked_ms = None;
         self.lasts_ms = 0;
     }
 
     /// Something has come. True if that ends a stall.
-    fn broken(&mut self) -> bool {
+    pub fn broken(&mut self) -> bool {
         self.end();
         std::mem::take(&mut self.is_stall)
     }
 
     /// Something is waited for. True if that has just become too long.
-    fn lasts(&mut self, now_ms: u64, max_ms: u64) -> bool {
+    pub fn lasts(&mut self, now_ms: u64, max_ms: u64) -> bool {
         let looked_ms = self.looked_ms.replace(now_ms).unwrap_or(now_ms);
         self.lasts_ms += now_ms.saturating_sub(looked_ms).min(STEP_MS_MAX);
         let is_too_long = self.lasts_ms >= max_ms && !self.is_stall;
         self.is_stall |= is_too_long;
         is_too_long
+    }
+
+    /// The time to the next look, in milliseconds.
+    pub fn left_ms(&self, max_ms: u64) -> u64 {
+        max_ms.saturating_sub(self.lasts_ms).min(STEP_MS_MAX)
     }
 }
 
@@ -62,6 +67,7 @@ impl Home {
     pub(super) fn is_stalled(&self, share: usize) -> bool {
         let disk = self.shares[share].disk.as_ref();
         disk.is_some_and(|disk| disk.silence.is_stall())
+            || self.shares[share].mirror.as_ref().is_some_and(|mirror| mirror.is_stalled())
     }
 
     /// Notes an answer of the log thread: its requests make progress.

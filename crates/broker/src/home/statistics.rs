@@ -115,6 +115,13 @@ pub struct HomeStatistics {
     /// home shard refused its publications.
     #[metric("crore_engine_stalls_total", limit = "log_stall_timeout")]
     pub tail_stalls: u64,
+    /// Times that a home shard dropped its part of a mirror on disk: damaged, full, hung, too far
+    /// behind, or of other records than the engine's.
+    #[metric("crore_mirrors_lost_total")]
+    pub mirrors_lost: u64,
+    /// Parts of mirrors on disk that receive no messages at present.
+    #[metric("crore_mirrors_closed")]
+    pub mirrors_closed: u64,
     /// Partitions of the engine whose publications home shards refuse at present.
     #[metric("crore_engine_partitions_closed")]
     pub partitions_closed: u64,
@@ -213,6 +220,7 @@ impl Home {
         let Interests { topics, edges, filters, .. } = &self.interests;
         let logs = || self.partitions.iter().map(|partition| &partition.log);
         let disks = || self.shares.iter().filter_map(|share| share.disk.as_ref());
+        let mirrors = || self.shares.iter().filter_map(|share| share.mirror.as_ref());
         let engines = || self.partitions.iter().filter_map(|partition| partition.engine.as_ref());
         let (pages_waiting, disk_reads_waiting) = self.queue.counts();
         HomeStatistics {
@@ -235,6 +243,7 @@ impl Home {
             tail_names: engines().map(|engine| engine.names_count() as u64).sum(),
             positions_waiting: self.ahead.len() as u64,
             logs_unavailable: disks().filter(|disk| !disk.takes_appends()).count() as u64,
+            mirrors_closed: mirrors().filter(|mirror| !mirror.is_open()).count() as u64,
             disk_reads_waiting: disk_reads_waiting as u64,
             pages_waiting: pages_waiting as u64,
             ..self.statistics

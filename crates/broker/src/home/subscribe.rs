@@ -263,7 +263,7 @@ impl Home {
         let partition = &self.partitions[entry.partition as usize];
         let start =
             partition.log.newest_of_topic(topic, entry.last(), count as usize, not_before_ms);
-        let older = (partition.is_durable && start.all)
+        let older = (partition.has_disk && start.all)
             .then(|| match start.oldest {
                 Some(oldest) => self.prev_after(topic, oldest - 1).unwrap_or(0),
                 None => entry.last(),
@@ -309,7 +309,7 @@ impl Home {
 
     /// The reason why records up to `to` are missing where a replay begins.
     pub(super) fn reason_of_start(&self, local: u32, to: u64, damaged: bool) -> GapReason {
-        if damaged && to >= self.partitions[local as usize].disk_floor {
+        if damaged && self.partitions[local as usize].keeps(to) {
             GapReason::Damaged
         } else {
             self.reason_of_gap(local, to)

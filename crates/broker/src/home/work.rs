@@ -36,6 +36,8 @@ pub(super) enum Work {
     Scan(Caller, Scan),
     /// A page of history.
     History(Caller, HistoryQuery),
+    /// The beginning of a subscription that has waited for a mirror in vain.
+    Subscribe(Caller, Subscribe),
     /// The disk of a log has answered.
     Answer(usize, Token, Result<DiskAnswer, Code>),
 }

@@ -169,6 +169,7 @@ fn begin() -> Restart {
         after: 0,
         complete_from_ms: 0,
         primed_through: 0,
+        follows_mirror: false,
         head: 0,
     }
 }

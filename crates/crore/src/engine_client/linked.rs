@@ -12,8 +12,8 @@ use crate::logging::{Level, Log, Target};
 use ::engine::admin::{self, Description, Lack};
 use ::engine::control::{Control, ControlEntry, ControlLetter};
 use ::engine::{
-    EngineLog, EnginePartition, EngineSettings, LogLines, Login, Resume, Security, Severity,
-    TlsSettings,
+    EngineLog, EnginePartition, EngineSettings, LogLines, Login, Mirrored, Resume, Security,
+    Severity, TlsSettings,
 };
 use anyhow::anyhow;
 use broker::engine::{EngineRequest, WINDOW_MS};
@@ -21,7 +21,7 @@ use broker::mail::HomeId;
 use broker::settings::Settings;
 use node::engine::{
     Engine, EngineClient, EngineLogin, EngineOptions, EnginePassword, EngineStatistics, EngineTls,
-    Letters, Tailed, Unroutable,
+    Letters, MirroredTail, Tailed, Unroutable,
 };
 use std::fs;
 use std::io::{self, Write};
@@ -201,7 +201,8 @@ fn settings_of(options: &EngineOptions, settings: &Settings) -> Result<EngineSet
 fn log_of(log: &node::engine::EngineLog, settings: &Settings) -> EngineLog {
     let of_settings = &settings.logs[usize::from(log.log)];
     let age_max_ms = of_settings.age_max_ms;
-    let partition = |id| EnginePartition { id, home: settings.home_of(id), resume: None };
+    let partition =
+        |id| EnginePartition { id, home: settings.home_of(id), resume: None, mirrored: None };
     EngineLog {
         topic: log.topic.clone(),
         topic_prefix: of_settings.topic_prefix.clone().into(),
@@ -269,6 +270,7 @@ impl Engine for Linked {
     fn start(
         self: Box<Self>,
         tailed: &[Tailed],
+        mirrored: &[MirroredTail],
         letters: Letters,
     ) -> Result<Box<dyn EngineClient>, String> {
         let Linked(mut settings) = *self;
@@ -279,6 +281,15 @@ impl Engine for Linked {
                 topic_id: tailed.topic_id,
                 through: tailed.through,
                 lineage: tailed.lineages.last().map(|last| last.lineage),
+            });
+            let mirror = mirrored.iter().find(|mirror| mirror.partition == partition.id);
+            partition.mirrored = mirror.map(|mirror| Mirrored {
+                topic_id: mirror.topic_id,
+                floor: mirror.floor,
+                is_trimmed: mirror.is_trimmed,
+                head: mirror.head,
+                head_ms: mirror.head_ms,
+                lineage: mirror.lineage,
             });
         }
         let started = ::engine::Engine::start(settings, move |_, letter| letters(letter));

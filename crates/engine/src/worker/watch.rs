@@ -4,9 +4,9 @@
 //! No answer is a failure that is repeated; an answer to a question that was forgotten is dropped.
 
 use super::Worker;
-use crate::beginning::{Found, Known, Question, begin, topic_id};
-use crate::partition::{Finding, Life};
-use crate::settings::Severity;
+use crate::beginning::{Found, Known, Question, begin, follow, following_from_ms, topic_id};
+use crate::partition::{Finding, Life, Partition};
+use crate::settings::{Mirrored, Severity};
 use broker::engine::{EngineLetter, Restart};
 use broker::mail::HomeId;
 use kafka::{Error, ListedOffset, OffsetQuery, PartitionDescription, TopicDescription};
@@ -272,9 +272,15 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         for (note, question) in (first_note..).zip(Question::ALL) {
             let query = |index: &usize| {
                 let partition = &self.partitions[*index];
-                let age_ms = question.age_ms(&self.settings.logs[partition.log]);
+                let log = &self.settings.logs[partition.log];
+                let age_ms = question.age_ms(log);
                 let query = match (question, age_ms) {
                     (Question::End, _) => OffsetQuery::Latest,
+                    (Question::Following, _) => {
+                        self.mirrored(*index).map_or(OffsetQuery::Earliest, |mirror| {
+                            OffsetQuery::From(following_from_ms(log, mirror))
+                        })
+                    }
                     (_, Some(age)) if age < now_ms => OffsetQuery::From(now_ms - age),
                     _ => OffsetQuery::Earliest,
                 };
@@ -346,23 +352,37 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
                 asked_ms: asked.asked_ms,
                 kept_ms: self.logs[partition.log].kept_ms,
             };
-            let restart = begin(log, partition.id, known, answers.map(Option::flatten));
-            self.restart(index, restart, answers[Question::First as usize].flatten());
+            let answers = answers.map(Option::flatten);
+            let cold = begin(log, partition.id, known, answers);
+            let mirror = self.mirrored(index);
+            let followed = mirror.and_then(|mirror| follow(log, mirror, known, answers, &cold));
+            let restart = followed.unwrap_or(cold);
+            self.restart(index, restart, answers[Question::First as usize]);
         }
     }
 
+    /// The end of a partition's mirror, at its first beginning.
+    fn mirrored(&self, index: usize) -> Option<&Mirrored> {
+        let partition = &self.partitions[index];
+        let place = &self.settings.logs[partition.log].partitions[partition.place as usize];
+        place.mirrored.as_ref()
+    }
+
     fn restart(&mut self, index: usize, restart: Restart, first: Found) {
+        let Partition { log, place, .. } = self.partitions[index];
+        self.settings.logs[log].partitions[place as usize].mirrored = None;
         if let Some(next) = self.watch.lost.remove(&index) {
             let is_overtaken = first.is_some_and(|(first, _)| first > next);
             self.statistics.overtaken += u64::from(is_overtaken);
             self.statistics.truncations += u64::from(!is_overtaken);
         }
         let line = format!(
-            "{} is read from offset {}, served from {}, to {} at present",
+            "{} is read from offset {}, served from {}, to {} at present{}",
             self.name_of(index),
             restart.after,
             restart.primed_through,
-            restart.head
+            restart.head,
+            if restart.follows_mirror { "; before that, from its mirror" } else { "" }
         );
         self.say(Severity::Info, &line);
         self.partitions[index].begin(restart.after, None, restart.head, self.now_ms);

@@ -58,7 +58,12 @@ impl World {
 
     /// Settings with one log in the test's topic, all of it in home 0.
     pub fn settings(&self, partitions: u32) -> EngineSettings {
-        let partition = |id| EnginePartition { id: PartitionId(id), home: HomeId(0), resume: None };
+        let partition = |id| EnginePartition {
+            id: PartitionId(id),
+            home: HomeId(0),
+            resume: None,
+            mirrored: None,
+        };
         let log = EngineLog {
             topic: self.topic.clone(),
             topic_prefix: "t/".to_owned(),

@@ -48,6 +48,6 @@ fn begin(
 ) -> Result<Began, String> {
     let tailed = EngineWorker::read_handed(handed).ok_or("the engine's state is malformed")?;
     let engine = engine.ok_or("the configuration has no engine")?;
-    let client = start(engine, &tailed, own)?;
+    let client = start(engine, (&tailed, &[]), own)?;
     Ok((client, EngineWorker::new(settings, tailed)))
 }

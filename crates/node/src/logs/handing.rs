@@ -82,6 +82,9 @@ impl<D: Disk> LogWorker<D> {
     /// Writes one batch of the waiting appends, and nothing else. True if more waits.
     pub fn frozen_turn(&mut self, now: &mut dyn FnMut() -> LogTime, out: &mut HomeLetters) -> bool {
         self.committed_since_us = UNTIMED;
+        if self.work_on_mirror(now, out) {
+            return false;
+        }
         self.commit(now, out);
         !self.appends.is_empty()
     }
@@ -97,13 +100,15 @@ impl<D: Disk> LogWorker<D> {
         out: &mut Vec<u8>,
         letters: &mut HomeLetters,
     ) -> Result<(), HandOverError> {
-        if !self.appends.is_empty() {
+        let waits = self.mirror.as_ref().is_some_and(|mirror| !mirror.waiting.is_empty());
+        if waits || !self.appends.is_empty() {
             return Err(HandOverError::Busy);
         }
         if !self.is_available {
             // Only this process knows which part of the last batch is on disk.
             return Err(HandOverError::Unavailable);
         }
+        self.write_described().map_err(HandOverError::Store)?;
         let closed = self.store.hand_over();
         self.say_available(self.store.is_available(), letters);
         closed.map_err(HandOverError::Store)?.give(out);

@@ -2,6 +2,7 @@
 //! threads.
 
 use super::Node;
+use crate::engine::MirroredTail;
 use crate::log_thread::{self, OpenLog, OpenOptions, Surroundings};
 use crate::mailbox::ToLog;
 use crate::options::{NodeOptions, StartError};
@@ -13,19 +14,25 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
+/// The restored state of each home, and the ends of mirrors.
+type Opened = (Vec<Vec<Restoration>>, Vec<MirroredTail>);
+
 impl Node {
     /// Starts the log threads, with opened logs or with those of the old process; returns the
-    /// restored state of each home.
+    /// restored state of each home, and the ends of mirrors.
     pub(super) fn start_logs(
         &mut self,
         open_logs: Vec<Option<OpenLog>>,
         heir: &mut Option<Inherited>,
         receivers: Vec<Option<Receiver<ToLog>>>,
         directory: &Path,
-    ) -> io::Result<Vec<Vec<Restoration>>> {
+    ) -> io::Result<Opened> {
         let settings = self.settings();
         match heir {
-            Some(heir) => self.adopt_logs(heir, directory, receivers, &settings),
+            Some(heir) => {
+                let restorations = self.adopt_logs(heir, directory, receivers, &settings)?;
+                Ok((restorations, Vec::new()))
+            }
             None => self.spawn_logs(open_logs, receivers, &settings),
         }
     }
@@ -36,7 +43,8 @@ impl Node {
         open_logs: Vec<Option<OpenLog>>,
         receivers: Vec<Option<Receiver<ToLog>>>,
         settings: &Settings,
-    ) -> io::Result<Vec<Vec<Restoration>>> {
+    ) -> io::Result<Opened> {
+        let mut mirrored = Vec::new();
         let mut restorations: Vec<Vec<Restoration>> =
             self.shards.0.iter().map(|_| Vec::new()).collect();
         for (open, incoming) in open_logs.into_iter().zip(receivers) {
@@ -44,13 +52,14 @@ impl Node {
                 continue;
             };
             self.notices.append(&mut open.notices);
+            mirrored.append(&mut open.mirrored);
             for (home, restoration) in open.restorations.drain(..).enumerate() {
                 restorations[home].push(restoration);
             }
             let thread = open.spawn(settings, self.surroundings(incoming))?;
             self.log_threads.push(thread);
         }
-        Ok(restorations)
+        Ok((restorations, mirrored))
     }
 
     /// Starts the log threads of a node that takes over. Homes get their state with their shards.
@@ -82,16 +91,32 @@ impl Node {
     }
 }
 
-/// Opens the logs on disk, by their indexes.
-pub(super) fn open<T>(options: &mut NodeOptions<T>) -> Result<Vec<Option<OpenLog>>, StartError> {
+/// Opens the logs on disk and the mirrors, by their indexes. A log whose mirror cannot be opened
+/// has none in this run; a notice says so.
+pub(super) fn open<T>(
+    options: &mut NodeOptions<T>,
+    notices: &mut Vec<String>,
+) -> Result<Vec<Option<OpenLog>>, StartError> {
     let directory = options.data_dir.clone().unwrap_or_default();
     let open_options = OpenOptions { directory: &directory, hash_seed: options.hash_seed };
     let mut opened = Vec::new();
     for log in 0..options.settings.logs.len() {
         let settings = &mut options.settings;
+        let has_mirror = settings.logs[log].has_mirror();
         let LogSettings { durability, ref name, .. } = settings.logs[log];
         let name = name.clone();
         opened.push(match durability {
+            Durability::Engine if has_mirror => {
+                let open = log_thread::open_mirror(settings, log as u16, &open_options);
+                match open.map_err(|error| StartError::Log(name, error))? {
+                    Ok(open) => Some(open),
+                    Err(notice) => {
+                        notices.push(notice);
+                        settings.logs[log].is_mirrored = false;
+                        None
+                    }
+                }
+            }
             Durability::Memory | Durability::Engine => None,
             Durability::Disk => {
                 let open = log_thread::open(settings, log as u16, &open_options);

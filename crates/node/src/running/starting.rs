@@ -2,7 +2,7 @@
 
 use super::{Node, Shards, logs};
 use crate::admission::Admission;
-use crate::engine::Engine;
+use crate::engine::{Engine, MirroredTail};
 use crate::engine_thread::{self, ToEngine};
 use crate::io_thread::{Ready, Shared, ThreadParts};
 use crate::log_thread::{self, OpenLog};
@@ -35,7 +35,8 @@ pub fn start<T: Transport>(mut options: NodeOptions<T>) -> Result<Node, StartErr
     let plain_count = options.listen.len();
     options.listen.extend(options.tls.iter().flat_map(|tls| &tls.listen));
     let proxied = proxied_listeners(&options.proxied, options.listen.len(), plain_count);
-    let (mut heir, open_logs) = claim(&mut options, plain_count, &proxied)?;
+    let mut notices = Vec::new();
+    let (mut heir, open_logs) = claim(&mut options, plain_count, &proxied, &mut notices)?;
     let count = usize::from(options.settings.edges_count);
     let networks = options.transport.prepare(count).map_err(StartError::System)?;
     let (passages, own_passages) = passages(count).map_err(StartError::System)?;
@@ -58,7 +59,7 @@ pub fn start<T: Transport>(mut options: NodeOptions<T>) -> Result<Node, StartErr
         users: Arc::new(Users::new(options.connections_per_user_max)),
         pressure: Arc::new(SharedPressure::default()),
         troubles: Arc::default(),
-        notices: Vec::new(),
+        notices,
         shards: Shards(shards),
         shard_reports: (0..count).map(|_| Asked::default()).collect(),
         questions: (0..count).map(|_| Arc::default()).collect(),
@@ -84,8 +85,8 @@ pub fn start<T: Transport>(mut options: NodeOptions<T>) -> Result<Node, StartErr
     let started = node
         .start_logs(open_logs, &mut heir, log_receivers, &directory)
         .map_err(StartError::System)
-        .and_then(|restorations| {
-            node.start_engine(engine, &mut heir, of_engine)?;
+        .and_then(|(restorations, mirrored)| {
+            node.start_engine(engine, &mirrored, &mut heir, of_engine)?;
             Ok(restorations)
         })
         .and_then(|restorations| {
@@ -103,13 +104,14 @@ fn claim<T: Transport>(
     options: &mut NodeOptions<T>,
     plain_count: usize,
     proxied: &[bool],
+    notices: &mut Vec<String>,
 ) -> Result<(Option<Inherited>, Vec<Option<OpenLog>>), StartError> {
     let Some(inheritance) = options.inheritance.take() else {
         for &address in &options.listen {
             let checked = options.transport.check(address);
             checked.map_err(|error| StartError::Listen(address, error))?;
         }
-        return Ok((None, logs::open(options)?));
+        return Ok((None, logs::open(options, notices)?));
     };
     let (wanted, listen) = (&options.settings, &options.listen);
     let heir = Inherited::begin(inheritance, wanted, listen, plain_count, proxied);
@@ -154,6 +156,7 @@ impl Node {
     fn start_engine(
         &mut self,
         engine: Option<Box<dyn Engine>>,
+        mirrored: &[MirroredTail],
         heir: &mut Option<Inherited>,
         incoming: Receiver<ToEngine>,
     ) -> Result<(), StartError> {
@@ -171,7 +174,8 @@ impl Node {
             None => {
                 let missing = || StartError::Engine("the node has no client for it".into());
                 let engine = engine.ok_or_else(missing)?;
-                engine_thread::spawn(engine, &settings, surroundings).map_err(StartError::Engine)?
+                let spawned = engine_thread::spawn(engine, &settings, mirrored, surroundings);
+                spawned.map_err(StartError::Engine)?
             }
         };
         self.engine_thread = Some(thread);

@@ -140,6 +140,7 @@ impl Reader {
             after,
             complete_from_ms,
             primed_through,
+            follows_mirror: false,
             head,
         })
     }

@@ -45,6 +45,9 @@ impl TestDisk {
                 DiskRequest::Read { token, partition, query } => {
                     self.reads.push_back((token, partition, query))
                 }
+                DiskRequest::Describe { .. } | DiskRequest::Resume { .. } => {
+                    panic!("a log on disk has no mirror")
+                }
             }
         }
         letters

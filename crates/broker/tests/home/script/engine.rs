@@ -90,6 +90,7 @@ impl World {
             after,
             complete_from_ms: if after == 0 { 0 } else { self.engine.time_ms - age_ms },
             primed_through,
+            follows_mirror: false,
             head,
         };
         self.hear_engine(EngineLetter::Restart(restart));
