@@ -53,7 +53,7 @@ fn close_data(configuration: &Configuration, directory: &Path) -> Vec<(Level, St
         }
     };
     for log in configuration.logs.iter().map(Entry::read::<LogTable>) {
-        if log.durability != Durability::Disk {
+        if log.durability != Durability::Disk && !log.mirror {
             continue;
         }
         let path = directory.join(log.name);

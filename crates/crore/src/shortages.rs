@@ -32,9 +32,10 @@ enum Shortage {
     TcpMemory,
     Retention,
     Retained,
+    Mirrors,
 }
 
-const ALL: [Shortage; 8] = [
+const ALL: [Shortage; 9] = [
     Shortage::Connections,
     Shortage::Descriptors,
     Shortage::Files,
@@ -43,6 +44,7 @@ const ALL: [Shortage; 8] = [
     Shortage::TcpMemory,
     Shortage::Retention,
     Shortage::Retained,
+    Shortage::Mirrors,
 ];
 
 /// The counters at one moment.
@@ -54,6 +56,7 @@ struct Sample {
     /// See `node::Troubles`.
     retention_failed: u64,
     retained_lost: u64,
+    mirrors_dropped: u64,
 }
 
 /// A line to write.
@@ -116,6 +119,7 @@ fn sample(node: &RwLock<Option<Node>>) -> Option<Sample> {
         connections_max: node.connections_max(),
         retention_failed: node.troubles().retention_failed(),
         retained_lost: node.troubles().retained_lost(),
+        mirrors_dropped: node.troubles().mirrors_dropped(),
     })
 }
 
@@ -205,6 +209,7 @@ impl Shortage {
             Shortage::TcpMemory => sockets.starved_writes,
             Shortage::Retention => sample.retention_failed,
             Shortage::Retained => sample.retained_lost,
+            Shortage::Mirrors => sample.mirrors_dropped,
         }
     }
 
@@ -233,6 +238,9 @@ impl Shortage {
             Shortage::Retained => {
                 "Retained messages were lost on disk: their segment expired, and they could not be copied."
             }
+            Shortage::Mirrors => {
+                "A mirror was dropped, and begins anew: its disk is full or failed, it is damaged, or the engine has lost messages. Only older history is affected."
+            }
         }
     }
 
@@ -246,6 +254,7 @@ impl Shortage {
             Shortage::TcpMemory => "TCP memory is available again.",
             Shortage::Retention => "Logs on disk drop old segments again.",
             Shortage::Retained => "No more retained messages are lost.",
+            Shortage::Mirrors => "No more mirrors are dropped.",
         }
     }
 
@@ -258,6 +267,9 @@ impl Shortage {
             Shortage::Memory => "`crore doctor` shows how much memory connections need",
             Shortage::Watches => "`crore doctor` shows how to raise fs.epoll.max_user_watches",
             Shortage::TcpMemory => "`crore doctor` shows how to raise net.ipv4.tcp_mem",
+            Shortage::Mirrors => {
+                "see `crore_mirrors_dropped_total`, and the disk of `node.data_dir`"
+            }
             Shortage::Retention | Shortage::Retained => {
                 "make its files readable and removable, and free space on its disk; `crore log verify` lists damage"
             }

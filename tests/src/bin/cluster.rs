@@ -39,6 +39,8 @@ const DEMO_PATIENCE: Duration = Duration::from_secs(400);
 const TOKEN_REVOKED: u16 = 3507;
 /// Time limit for a refusal. A publication without an answer until then waits for the engine.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
+/// The node that has a mirror on disk, and little memory.
+const MIRRORING: usize = 1;
 /// The failover of a broker on a busy machine.
 const FAILOVER_PATIENCE: Duration = Duration::from_secs(180);
 
@@ -61,6 +63,7 @@ const CASES: &[Case] = &[
     ("a drain sends clients to the nodes that live", a_drain_names_living_nodes),
     ("a node with TLS and SCRAM serves, and a wrong password is named", tls_and_scram_serve),
     ("a killed node costs its clients nothing", a_node_is_killed),
+    ("a node with a mirror starts warm, and a lost mirror costs nothing", a_mirror_lasts),
     ("a node upgrades in place under load", a_node_upgrades),
     ("a killed broker costs nothing", a_broker_is_killed),
     ("without the engine, publications are refused and history goes on", the_engine_is_gone),
@@ -129,7 +132,11 @@ impl Cluster {
         let issuer = Issuer::new(&places[0], "HS256", "");
         for (number, place) in places.iter().enumerate() {
             let data = place.path("data");
-            place.configure(&configuration(&kafka, number, &data, &issuer));
+            let mut text = configuration(&kafka, number, &data, &issuer);
+            if number == MIRRORING {
+                text += "mirror = true\ncache_bytes = \"64KiB\"\n";
+            }
+            place.configure(&text);
         }
         let file = places[0].path("crore.toml");
         // A topic that is missing has a name.
@@ -468,18 +475,102 @@ fn a_node_is_killed(cluster: &mut Cluster) {
     Cluster::finish(publisher, followers);
 }
 
+/// The payloads behind a position at the node with the mirror, page by page, and whether there was
+/// a gap.
+#[track_caller]
+fn recovered(cluster: &Cluster, topic: &str, since: &str) -> (bool, Vec<String>) {
+    let (mut since, mut has_gap, mut payloads) = (since.to_owned(), false, Vec::new());
+    loop {
+        let url = cluster.node(MIRRORING).url(&format!("/topics/{topic}?limit=50&since={since}"));
+        let page = curl(&[&url]).expect(200).json();
+        if !page["gap"].is_null() {
+            (has_gap, payloads) = (true, Vec::new());
+        }
+        let messages = page["messages"].as_array().expect("a list");
+        let Some(last) = messages.last() else {
+            return (has_gap, payloads);
+        };
+        since = format!("{}:{}", page["epoch"].as_str().expect("an epoch"), last["offset"]);
+        let texts = messages.iter().filter_map(|message| message["data"].as_str());
+        payloads.extend(texts.map(|text| text.trim_end_matches('.').to_owned()));
+    }
+}
+
+fn a_mirror_lasts(cluster: &mut Cluster) {
+    let padding = ".".repeat(1_000);
+    let at = cluster.node(0).url("/topics/mirrored/1");
+    let first = publish(&at, "0");
+    let since = format!("{}:{}", first["epoch"].as_str().unwrap(), first["offset"]);
+    for number in 1..=200 {
+        publish(&at, &format!("{number}{padding}"));
+    }
+    let expected: Vec<String> = (1..=200).map(|number: u32| number.to_string()).collect();
+    let found = |cluster: &Cluster| recovered(cluster, "mirrored/1", &since);
+    let is_whole = |cluster: &Cluster| found(cluster) == (false, expected.clone());
+    wait_until("all messages", || is_whole(cluster));
+    let mut metrics = Metrics::of(&cluster.node(MIRRORING).operators);
+    for name in ["crore_mirror_records_total", "crore_disk_reads_total"] {
+        metrics.wait_for(name, |count| count > 0);
+    }
+    let restart = |cluster: &mut Cluster, prepare: fn(&Path), says: &str| {
+        let server = cluster.servers[MIRRORING].take().expect("the node runs");
+        server.process.signal("KILL");
+        drop(server);
+        prepare(&cluster.places[MIRRORING].path("data").join("orders"));
+        let mut server = cluster.places[MIRRORING].start();
+        cluster.nodes.lock().unwrap()[MIRRORING] = server.clients.clone();
+        if !says.is_empty() {
+            server.process.wait_for(says, |line| line.contains(says).then_some(()));
+        }
+        wait_until_ready(&server);
+        cluster.servers[MIRRORING] = Some(server);
+    };
+    restart(cluster, |_| {}, "before that, from its mirror");
+    assert!(is_whole(cluster), "after a warm start");
+    // Damage is found at the start or by a read. Then there is a gap, and everything behind it.
+    restart(cluster, flip_bytes, "");
+    let (has_gap, payloads) = found(cluster);
+    assert!(expected.ends_with(&payloads), "{payloads:?}");
+    assert_eq!(has_gap, payloads.len() < expected.len());
+    let live = Follower::begin(&cluster.nodes, MIRRORING, "mirrored/2");
+    publish(&cluster.node(MIRRORING).url("/topics/mirrored/2"), "live");
+    live.wait("a message", PATIENCE, |found| found.messages.len() == 1);
+    drop(live.end());
+    let remove = |directory: &Path| std::fs::remove_dir_all(directory).expect("the mirror");
+    restart(cluster, remove, "");
+    assert!(is_whole(cluster), "after a cold start");
+    Metrics::of(&cluster.node(MIRRORING).operators)
+        .wait_for("crore_mirror_records_total", |count| count > 0);
+}
+
+/// Damages the middle of each segment.
+fn flip_bytes(directory: &Path) {
+    for entry in std::fs::read_dir(directory).expect("the mirror") {
+        let path = entry.expect("a file").path();
+        if path.extension().is_some_and(|ending| ending == "log") {
+            let mut bytes = std::fs::read(&path).expect("a segment");
+            let middle = bytes.len() / 2;
+            bytes[middle..].iter_mut().take(64).for_each(|byte| *byte ^= 0x55);
+            std::fs::write(&path, bytes).expect("a segment");
+        }
+    }
+}
+
 fn a_node_upgrades(cluster: &mut Cluster) {
-    let followers = cluster.followers("upgraded/1");
-    let publisher = Publisher::begin(&cluster.nodes, 2, "upgraded/1");
-    publisher.wait_for_more(100, FAILOVER_PATIENCE);
-    let mut server = cluster.servers[2].take().expect("the node runs");
-    let successor = server.process.upgrade();
-    publisher.wait_for_more(100, FAILOVER_PATIENCE);
-    let moves: usize = followers.iter().map(|follower| follower.followed().moves).sum();
-    assert_eq!(moves, 0, "no client has lost its connection");
-    Cluster::finish(publisher, followers);
-    successor.kill(server);
-    cluster.start_node(2);
+    for number in [2, MIRRORING] {
+        let topic = format!("upgraded/{number}");
+        let followers = cluster.followers(&topic);
+        let publisher = Publisher::begin(&cluster.nodes, number, &topic);
+        publisher.wait_for_more(100, FAILOVER_PATIENCE);
+        let mut server = cluster.servers[number].take().expect("the node runs");
+        let successor = server.process.upgrade();
+        publisher.wait_for_more(100, FAILOVER_PATIENCE);
+        let moves: usize = followers.iter().map(|follower| follower.followed().moves).sum();
+        assert_eq!(moves, 0, "no client has lost its connection");
+        Cluster::finish(publisher, followers);
+        successor.kill(server);
+        cluster.start_node(number);
+    }
 }
 
 fn a_broker_is_killed(cluster: &mut Cluster) {

@@ -288,6 +288,7 @@ fn logs(configuration: &Configuration) -> Vec<LogSettings> {
             age_max_ms: log.age_max.map_or(age_max_auto_ms, milliseconds),
             segment_bytes: log.segment_bytes,
             retained_bytes_max: log.retained_bytes_max,
+            is_mirrored: log.mirror,
             ..LogSettings::default()
         });
         first_partition = first_partition.nth(log.partitions_count);

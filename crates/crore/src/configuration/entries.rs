@@ -145,7 +145,8 @@ impl Entry {
     /// that a start opens few files, and what goes at once stays a small part of the log.
     pub(super) fn derive_defaults(&mut self) {
         let given = self.get("segment_bytes").map(|(_, origin)| origin);
-        if self.text("durability") == Some("disk")
+        let is_mirrored = matches!(self.get("mirror"), Some((Value::Boolean(true), _)));
+        if (is_mirrored || self.text("durability") == Some("disk"))
             && matches!(given, Some(Origin::Default))
             && let (Some(bytes), Some(least)) =
                 (self.number("bytes_max"), self.number("segment_bytes"))

@@ -211,7 +211,7 @@ fn check_logs(configuration: &Configuration, faults: &mut Vec<Fault>) {
             let key_path = format!("log.{key}");
             faults.push(Fault { origin: log.origin_of(key), key: key_path, problem, expected });
         };
-        let LogTable { name, durability, segment_bytes, bytes_max, .. } = log.read();
+        let LogTable { name, durability, segment_bytes, bytes_max, mirror, .. } = log.read();
         if let Some(earlier) = names.insert(name.clone(), log.origin_of("name")) {
             fault(
                 "name",
@@ -219,20 +219,26 @@ fn check_logs(configuration: &Configuration, faults: &mut Vec<Fault>) {
                 "another name".into(),
             );
         }
-        if durability == Durability::Disk {
+        if mirror && durability != Durability::Engine {
+            fault(
+                "mirror",
+                "only a log in the engine has a mirror".into(),
+                "durability = \"engine\", or no mirror".into(),
+            );
+        } else if mirror || durability == Durability::Disk {
+            let (key, what) =
+                if mirror { ("mirror", "a mirror") } else { ("durability", "a log on disk") };
             if configuration.read::<Node>().data_dir.is_none() {
                 fault(
-                    "durability",
-                    "a log on disk needs a directory, but node.data_dir is not set".into(),
+                    key,
+                    format!("{what} needs a directory, but node.data_dir is not set"),
                     "node.data_dir (or --data-dir)".into(),
                 );
             }
             if !names_directory(&name) {
                 fault(
                     "name",
-                    format!(
-                        "\"{name}\" is not valid for a log on disk, where it names the directory"
-                    ),
+                    format!("\"{name}\" is not valid for {what}, where it names the directory"),
                     "letters, digits, `-`, `_` and `.`, but no `.` at the beginning".into(),
                 );
             }

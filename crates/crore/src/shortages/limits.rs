@@ -71,7 +71,9 @@ impl Limits {
                     .map_or_else(|_| String::new(), |max| format!(" at most {}", count(max)));
                 format!("epoll watches of this user:{max} (fs.epoll.max_user_watches)")
             }
-            Shortage::Retention | Shortage::Retained => "the disk of a log".into(),
+            Shortage::Retention | Shortage::Retained | Shortage::Mirrors => {
+                "the disk of a log".into()
+            }
             Shortage::TcpMemory => {
                 let page = rustix::param::page_size() as u64;
                 let pages = tcp_pages(&self.sockstat.read(), &self.tcp_mem.read());

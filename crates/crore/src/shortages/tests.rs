@@ -9,6 +9,7 @@ struct Watched {
     sockets: Statistics,
     retention_failed: u64,
     retained_lost: u64,
+    mirrors_dropped: u64,
     courses: [Course; ALL.len()],
 }
 
@@ -20,6 +21,7 @@ impl Watched {
             sockets: Statistics::default(),
             retention_failed: 0,
             retained_lost: 0,
+            mirrors_dropped: 0,
             courses: Default::default(),
         }
     }
@@ -33,6 +35,7 @@ impl Watched {
             connections_max: 1_000,
             retention_failed: self.retention_failed,
             retained_lost: self.retained_lost,
+            mirrors_dropped: self.mirrors_dropped,
         };
         let lines = look(&mut self.courses, &sample, |shortage| format!("{shortage:?}: all"));
         lines
@@ -107,7 +110,7 @@ fn each_shortage_goes_its_own_way() {
     (errors.watches, errors.other) = (1, 1);
     (node.sockets.starved_writes, node.sockets.refused) = (1, 1);
     node.sockets.closed = 1;
-    (node.retention_failed, node.retained_lost) = (1, 1);
+    (node.retention_failed, node.retained_lost, node.mirrors_dropped) = (1, 1, 1);
     assert_eq!(node.look().len(), ALL.len());
     let ends: Vec<String> = (0..10).flat_map(|_| node.look()).collect();
     assert_eq!(ends.len(), ALL.len());

@@ -20,10 +20,10 @@ options! {
     /// of its topic there.
     partitions_count: u32 = "64", count(1, 65_536), Restart;
     /// Bytes of all messages of the log, in memory or on disk; beyond that the log drops its oldest
-    /// segments.
+    /// segments. With a mirror: bytes on this node's disk.
     bytes_max: u64 = "256MiB", size(64 * KIB, 64 << 40), Restart;
-    /// Bytes of the newest messages of a log on disk that memory holds, too; older ones are read
-    /// from the disk.
+    /// Bytes of the newest messages of a log on disk, or of one with a mirror, that memory holds,
+    /// too; older ones are read from the disk.
     cache_bytes: u64 = "64MiB", size(64 * KIB, 64 << 40), Restart;
     /// Age of the newest message of a segment at which the log drops the segment. Auto: 180s for a
     /// log in memory; a log on disk drops by bytes_max only.
@@ -43,6 +43,10 @@ options! {
     /// The way in which producers of a log in the engine choose partitions: murmur2 as Kafka's own
     /// client; crc32 as librdkafka, so the clients for Python, Go, .NET and Node; fnv1a as Sarama.
     partitioner: Partitioner = "murmur2", choice::<Partitioner>(), Restart;
+    /// Keep a copy of a log in the engine on this node's disk (in node.data_dir): recoveries reach
+    /// back as far as age_max and bytes_max, memory holds only cache_bytes, and a restart reads
+    /// only new messages. A mirror that fails costs history, and nothing else.
+    mirror: bool = "false", Kind::Boolean, Restart;
     /// Use the engine's topic although it may lose acknowledged messages: too few copies, unclean
     /// leader election, or times by its producers.
     allow_weak: bool = "false", Kind::Boolean, Restart;

@@ -52,6 +52,30 @@ fn topics_of_the_engine_are_valid_and_have_one_log() {
 }
 
 #[test]
+fn a_mirror_is_of_a_log_in_the_engine_and_needs_a_directory() {
+    check(
+        &format!("{LOG}mirror = true\n"),
+        "crore.toml:8: log.mirror: a mirror needs a directory, but node.data_dir is not set",
+        "node.data_dir",
+    );
+    check(
+        "[[log]]\nname = \"m\"\nmirror = true\n",
+        "crore.toml:5: log.mirror: only a log in the engine has a mirror",
+        "durability = \"engine\"",
+    );
+    let in_directory = "[node]\ndata_dir = \"d\"\n";
+    assert!(faults(&format!("{LOG}mirror = true\n{in_directory}")).is_empty());
+    check(
+        &format!(
+            "{in_directory}{}topic = \"o\"\nmirror = true\n",
+            LOG.replace("\"orders\"", "\"o/r\"")
+        ),
+        "crore.toml:8: log.name: \"o/r\" is not valid for a mirror, where it names the directory",
+        "letters, digits",
+    );
+}
+
+#[test]
 fn topics_of_a_log_begin_with_its_prefix() {
     let with_prefix = format!("{LOG}topic_prefix = \"orders/\"\n");
     let rule =
