@@ -56,7 +56,7 @@ pub enum Start {
     /// After a position: replay, then live.
     Since(Position),
     /// After the position of these two of one client that is valid and further; if none is valid,
-    /// the first is asked for.
+    /// the first is asked for. Behind a gap, if the first is the later one and lost.
     SinceEither(Position, Position),
     /// With the newest `n` messages that history serves, then live.
     Last(u32),

@@ -44,6 +44,16 @@ pub enum Standing {
     BeyondHead,
 }
 
+/// The better one of two positions of a client ([`Lineages::better_of`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Better {
+    /// The position.
+    pub position: Position,
+    /// The client had come further, in a life that is lost: records behind this position may have
+    /// other numbers than it knows. It must get a gap.
+    pub is_rewound: bool,
+}
+
 /// The lives of a partition.
 #[derive(Clone, PartialEq, Eq, Debug, Hand)]
 pub struct Lineages {
@@ -155,13 +165,19 @@ impl Lineages {
     }
 
     /// The one of two positions of a client that serves it best: the further one of those that are
-    /// valid, else `first`.
-    pub fn better_of(&self, first: Position, other: Position, head: u64) -> Position {
-        match (self.standing(first, head), self.standing(other, head)) {
-            (Standing::After(of_first), Standing::After(of_other)) if of_first >= of_other => first,
-            (_, Standing::After(_)) => other,
-            (_, Standing::UnknownEpoch | Standing::BeyondHead) => first,
-        }
+    /// valid, else `first`. A client whose `first` is lost, and later than `other`, has had records
+    /// that are not in the log any more.
+    pub fn better_of(&self, first: Position, other: Position, head: u64) -> Better {
+        let (position, is_rewound) = match (self.standing(first, head), self.standing(other, head))
+        {
+            (Standing::After(of_first), Standing::After(of_other)) if of_first >= of_other => {
+                (first, false)
+            }
+            (Standing::UnknownEpoch, Standing::After(_)) => (other, is_later(first, other)),
+            (Standing::After(_) | Standing::BeyondHead, Standing::After(_)) => (other, false),
+            (_, Standing::UnknownEpoch | Standing::BeyondHead) => (first, false),
+        };
+        Better { position, is_rewound }
     }
 
     /// Whether the position is of the present life, or every life since has had the same records up
@@ -194,6 +210,13 @@ const LINEAGE_BITS: u32 = 32;
 /// The epoch of the same topic with another lineage.
 fn with_lineage(epoch: u64, lineage: u32) -> u64 {
     epoch >> LINEAGE_BITS << LINEAGE_BITS | u64::from(lineage)
+}
+
+/// Whether a client of an engine's partition got to `one` after `other`, or may have. Lineages
+/// rise, identities of topics do not.
+fn is_later(one: Position, other: Position) -> bool {
+    with_lineage(one.epoch, 0) != with_lineage(other.epoch, 0)
+        || (one.epoch, one.offset) > (other.epoch, other.offset)
 }
 
 /// A position as text: `<epoch>:<offset>`, both decimal.
@@ -325,15 +348,23 @@ mod tests {
             assert_eq!(standing, expected, "{epoch:x}:{offset}");
         }
         let of = |lineage, offset| Position { epoch: epoch(lineage), offset };
-        for (first, other, is_first) in [
-            (of(9, 65), of(9, 64), true),
-            (of(9, 64), of(9, 65), false),
-            (of(5, 65), of(5, 50), false),
-            (of(5, 50), of(5, 65), true),
-            (of(5, 65), of(3, 65), true),
+        for (first, other, is_first, is_rewound) in [
+            (of(9, 65), of(9, 64), true, false),
+            (of(9, 64), of(9, 65), false, false),
+            (of(5, 50), of(5, 65), true, false),
+            (of(5, 65), of(3, 65), true, false),
+            // Lost, with what the client had after the other one.
+            (of(5, 65), of(5, 50), false, true),
+            (of(7, 30), of(5, 50), false, true),
+            // Lost, and not as far as the other one.
+            (of(7, 30), of(9, 61), false, false),
+            (of(3, 50), of(5, 50), false, false),
+            // This node is behind.
+            (of(9, 71), of(9, 64), false, false),
         ] {
-            let better = lineages.better_of(first, other, 70);
-            assert_eq!(better, if is_first { first } else { other }, "{first} {other}");
+            let position = if is_first { first } else { other };
+            let better = Better { position, is_rewound };
+            assert_eq!(lineages.better_of(first, other, 70), better, "{first} {other}");
         }
         let none = engine(topic, &[]);
         assert_eq!(none.standing(Position { epoch: epoch(1), offset: 0 }, 0), UnknownEpoch);

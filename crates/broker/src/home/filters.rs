@@ -28,7 +28,7 @@ use crate::mail::{
     AddFilter, Code, EdgeId, FilterPage, FilterStart, Gap, GapReason, PartitionCursor, ReadMode,
     Resumed, Skip, ToEdge,
 };
-use crate::position::{Position, Standing};
+use crate::position::{Better, Standing};
 use crate::topic::Filter;
 use log::ForwardLimits;
 use std::collections::BTreeMap;
@@ -94,10 +94,12 @@ impl Home {
         let first = since.partition_point(|cursor| cursor.partition < partition.id);
         let asked = since[first..].iter().take_while(|cursor| cursor.partition == partition.id);
         let head = partition.log.head();
-        let best = asked
-            .map(|cursor| cursor.position)
-            .reduce(|first, other| partition.lineages.better_of(first, other, head));
-        let resumed = best.map(|position| resume(partition, position));
+        let only = |position| Better { position, is_rewound: false };
+        let best = asked.map(|cursor| only(cursor.position)).reduce(|first, other| {
+            let better = partition.lineages.better_of(first.position, other.position, head);
+            Better { is_rewound: first.is_rewound || better.is_rewound, ..better }
+        });
+        let resumed = best.map(|best| resume(partition, best));
         let start = FilterStart {
             partition: partition.id,
             epoch: partition.lineages.present_epoch(),
@@ -326,11 +328,16 @@ fn skip_all(after: u64, settled: u64) -> Found {
 }
 
 /// The start of a subscription with a position: a known position continues; with any other
-/// everything is a gap, up to the oldest record.
-fn resume(partition: &HomePartition, position: Position) -> Resumed {
+/// everything is a gap, up to the oldest record. A client that had come further in a life that is
+/// lost continues behind a gap.
+fn resume(partition: &HomePartition, Better { position, is_rewound }: Better) -> Resumed {
     let head = partition.log.head();
     let lost = |reason| Some(Gap { from: 0, to: partition.floor() - 1, reason });
     let (after, gap) = match partition.lineages.standing(position, head) {
+        Standing::After(after) if is_rewound => {
+            let to = after.max(partition.floor() - 1);
+            (after, Some(Gap { from: 0, to, reason: GapReason::UnknownEpoch }))
+        }
         Standing::After(after) => (after, gap_after(partition, after, GapReason::Evicted)),
         Standing::UnknownEpoch => (0, lost(GapReason::UnknownEpoch)),
         Standing::BeyondHead => (0, lost(GapReason::BeyondHead)),

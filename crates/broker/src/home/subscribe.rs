@@ -20,7 +20,7 @@ use super::turn::Turn;
 use super::work::{Asking, Caller, Found, Question, Step};
 use crate::disk::DiskQuery;
 use crate::mail::{Code, Gap, GapReason, Grant, PartitionId, Start, Subscribe, ToEdge};
-use crate::position::{Position, Standing};
+use crate::position::{Better, Position, Standing};
 use log::RecordView;
 use stdx::chunk::Slice;
 
@@ -159,8 +159,14 @@ impl Home {
             return self.begin_anew(place, GapReason::UnknownEpoch);
         };
         let HomePartition { lineages, log, .. } = &self.partitions[local as usize];
-        let position = lineages.better_of(first, other, log.head());
+        let Better { position, is_rewound } = lineages.better_of(first, other, log.head());
         match lineages.standing(position, log.head()) {
+            Standing::After(offset) if is_rewound => {
+                let beginning = self.begin_after(place, offset)?;
+                let to = beginning.after.unwrap_or(place.settled);
+                let gap = Some(Gap { from: 0, to, reason: GapReason::UnknownEpoch });
+                Ok(Beginning { gap, ..beginning })
+            }
             Standing::After(offset) => self.begin_after(place, offset),
             Standing::UnknownEpoch => self.begin_anew(place, GapReason::UnknownEpoch),
             Standing::BeyondHead => self.begin_anew(place, GapReason::BeyondHead),

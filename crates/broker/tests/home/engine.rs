@@ -298,6 +298,33 @@ fn two_unclean_elections() {
     " }
 }
 
+/// A client has a ticket, and has come further since in a lineage that is lost. It continues from
+/// the ticket, and gets a gap: it knows other records by the numbers that follow.
+#[test]
+fn a_ticket_from_before_a_loss() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 6@1
+        tail 1 a one | a two
+        lineage 9
+        tail 3 a lost | a lost
+        restart-at 0 primed 0 head 2 lineages 6@1
+        tail 1 a one | a two
+        lineage 11
+        tail 3 a three | a four
+        sub e0 s1 a since 9:4 or 6:2
+            e0 granted s1 i0 g1 replaying through 2 epoch 11 gap 0..2 UnknownEpoch
+        sub e0 s2 a since 9:3 or 6:4
+            e0 granted s2 i0 g2 replaying through 0 epoch 11 gap 0..0 UnknownEpoch
+        filter e0 s3 # 0 9:4 0 6:1
+            e0 filter s3 p0 through 11:4 resumed after 1 gap 0..1 UnknownEpoch
+        sub e0 s4 a since 9:2 or 11:3 => e0 granted s4 i0 g3 replaying through 3 epoch 11
+        filter e0 s5 # 0 9:2 0 11:3 => e0 filter s5 p0 through 11:4 resumed after 3
+        sub e0 s6 a since 11:9 or 11:3
+        time +5000
+        pump => e0 granted s6 i0 g4 replaying through 3 epoch 11
+    " }
+}
+
 /// Topics of the tail are known whatever `topics_max` says; a record without room is delivered, and
 /// memory begins behind it.
 #[test]

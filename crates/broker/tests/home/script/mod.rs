@@ -357,6 +357,9 @@ fn start_of(words: &[&str]) -> Start {
     match words {
         ["live"] => Start::Live,
         ["since", position] => Start::Since(position.parse().unwrap()),
+        ["since", first, "or", other] => {
+            Start::SinceEither(first.parse().unwrap(), other.parse().unwrap())
+        }
         ["last", count] => Start::Last(count.parse().unwrap()),
         ["snapshot"] => Start::Snapshot,
         _ => panic!("{words:?}"),
