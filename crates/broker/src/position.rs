@@ -166,11 +166,14 @@ impl Lineages {
 
     /// The one of two positions of a client that serves it best: the further one of those that are
     /// valid, else `first`. A client whose `first` is lost, and later than `other`, has had records
-    /// that are not in the log any more.
+    /// that are not in the log any more. One whose `first` is later and less far got a gap that led
+    /// it back: it wants what follows again.
     pub fn better_of(&self, first: Position, other: Position, head: u64) -> Better {
         let (position, is_rewound) = match (self.standing(first, head), self.standing(other, head))
         {
-            (Standing::After(of_first), Standing::After(of_other)) if of_first >= of_other => {
+            (Standing::After(of_first), Standing::After(of_other))
+                if of_first >= of_other || is_later(first, other) =>
+            {
                 (first, false)
             }
             (Standing::UnknownEpoch, Standing::After(_)) => (other, is_later(first, other)),
@@ -353,6 +356,8 @@ mod tests {
             (of(9, 64), of(9, 65), false, false),
             (of(5, 50), of(5, 65), true, false),
             (of(5, 65), of(3, 65), true, false),
+            // Led back by a gap.
+            (of(9, 30), of(5, 50), true, false),
             // Lost, with what the client had after the other one.
             (of(5, 65), of(5, 50), false, true),
             (of(7, 30), of(5, 50), false, true),

@@ -319,9 +319,10 @@ fn a_ticket_from_before_a_loss() {
             e0 filter s3 p0 through 11:4 resumed after 1 gap 0..1 UnknownEpoch
         sub e0 s4 a since 9:2 or 11:3 => e0 granted s4 i0 g3 replaying through 3 epoch 11
         filter e0 s5 # 0 9:2 0 11:3 => e0 filter s5 p0 through 11:4 resumed after 3
-        sub e0 s6 a since 11:9 or 11:3
+        sub e0 s6 a since 11:1 or 6:2 => e0 granted s6 i0 g4 replaying through 1 epoch 11
+        sub e0 s7 a since 11:9 or 11:3
         time +5000
-        pump => e0 granted s6 i0 g4 replaying through 3 epoch 11
+        pump => e0 granted s7 i0 g5 replaying through 3 epoch 11
     " }
 }
 
