@@ -214,7 +214,7 @@ impl Home {
         }
         let (cost, class) = (request.cost(), request.class(&self.settings));
         let from = Caller { edge: from, cost, class, is_consumed: false };
-        if let Some(request) = self.wait_for_tail(from, request) {
+        if let Some(request) = self.wait_for_tail(from, request, turn) {
             self.deal_with_request(from, request, turn);
         }
     }

@@ -45,7 +45,7 @@ struct Delivered {
 }
 
 impl Node {
-    fn new(settings: &Arc<Settings>, seed: u64, restart: Restart) -> Node {
+    fn new(settings: &Arc<Settings>, seed: u64, restart: Restart, at_ms: u64) -> Node {
         let mut node = Node {
             home: Home::new(settings.clone(), HomeId(0), (seed, seed + 1)),
             memory: HeapMemory::new(1 << 26),
@@ -65,12 +65,12 @@ impl Node {
             since: Vec::new(),
         });
         node.home.engine(
-            node.now(0),
+            node.now(at_ms),
             EngineLetter::Restart(restart),
             &mut node.memory,
             &mut node.out,
         );
-        node.home.handle(node.now(0), EdgeId(0), filter, &mut node.memory, &mut node.out);
+        node.home.handle(node.now(at_ms), EdgeId(0), filter, &mut node.memory, &mut node.out);
         node
     }
 
@@ -186,7 +186,7 @@ impl World {
         let mut world = World {
             prng: Prng::new(seed),
             at_ms: 0,
-            nodes: [7, 8].map(|node| Node::new(settings, node, begin())),
+            nodes: [7, 8].map(|node| Node::new(settings, node, begin(), 0)),
             log: Vec::new(),
             clients: (0..CLIENTS).map(client).collect(),
             requests: 0,
@@ -392,7 +392,7 @@ fn a_later_start_serves_the_same() {
             let restart = Restart { after, complete_from_ms, primed_through, head, ..begin() };
             // The home finds out by itself where two windows end.
             let unserved = unprimed_through(log, first).max(primed_through);
-            let mut late = Node::new(&settings, 30 + seed, restart);
+            let mut late = Node::new(&settings, 30 + seed, restart, world.at_ms);
             late.read = first;
             while late.read < log.len() {
                 // One by one: a stream with a gap continues in pages.

@@ -125,10 +125,25 @@ fn a_partition_that_has_not_begun() {
         pump
             e0 refused s1 LogUnavailable
             e0 history LogUnavailable
-            e1 filter s2 p0 through 7:0
+            e1 filter s2 LogUnavailable
         sub e0 s1 a live
         restart-at 0 primed 0 head 0 lineages 7@1
         pump => e0 granted s1 i0 g1 live through 0
+    " }
+}
+
+/// Nor of one whose tail has not passed the records that prime: its stream would lack them.
+#[test]
+fn a_filter_on_a_partition_that_primes() {
+    script! { in_engine(), "
+        restart-at 10 primed 12 head 14 lineages 7@11
+        tail 11 a one
+        filter e1 s2 # 0 7:11
+        time +5000
+        pump => e1 filter s2 LogUnavailable
+        filter e1 s2 # 0 7:11
+        tail 12 a two
+        pump => e1 filter s2 p0 through 7:12 resumed after 12 gap 11..12 Evicted
     " }
 }
 

@@ -3,9 +3,9 @@
 //! The tail of this node is behind, by milliseconds as a rule. So the request waits here until the
 //! tail has come so far, for [`WAIT_MS_MAX`] at most; then the position counts as beyond the head,
 //! or as one of another life if this node does not know its lineage.
-//! Requests to a partition that has not begun wait as well, and are refused then. It has begun when
-//! the tail has passed the records that only prime: before, its present lineage is older than the
-//! records at the offset that an answer would name.
+//! Requests to a partition that has not begun wait as well, and are refused then; a filter is one
+//! to all partitions. A partition has begun when the tail has passed the records that only prime:
+//! before, its present lineage is older than the records at the offset that an answer would name.
 //! Requests that wait do not count against their edge's bounds; there are bounded many of them.
 
 use super::super::turn::Turn;
@@ -79,11 +79,13 @@ impl Ahead {
 }
 
 impl Home {
-    /// Lets a request wait whose position this node has not reached; gives any other back.
+    /// Lets a request wait whose position this node has not reached, or deals with it if too many
+    /// wait; gives any other back.
     pub(in crate::home) fn wait_for_tail(
         &mut self,
         from: Caller,
         request: ToHome,
+        turn: &mut Turn<'_>,
     ) -> Option<ToHome> {
         let request = match request {
             ToHome::Subscribe(asked) => Request::Subscribe(asked),
@@ -99,11 +101,15 @@ impl Home {
             | ToHome::RemoveFilter { .. }
             | ToHome::Credit { .. }) => return Some(other),
         };
-        if !self.is_ahead_of_tail(&request) || self.ahead.len() >= WAITING_MAX {
+        if !self.is_ahead_of_tail(&request) {
             return Some(request.into());
         }
-        self.consumed(from);
         let until_ms = self.elapsed.ms + WAIT_MS_MAX;
+        if self.ahead.len() >= WAITING_MAX {
+            self.give_up_waiting(Waiting { from, until_ms, request }, turn);
+            return None;
+        }
+        self.consumed(from);
         self.ahead.waiting.push_back(Waiting { from: from.consumed(), until_ms, request });
         self.statistics.positions_ahead += 1;
         None
@@ -125,10 +131,14 @@ impl Home {
             }
             Request::AddFilter(AddFilter { since, .. }) => {
                 since.iter().any(|cursor| of(cursor.partition, &[cursor.position]))
-                    || (0..self.partitions.len() as u32)
-                        .any(|local| self.is_beyond_tail(local, &[]))
+                    || !self.have_all_begun()
             }
         }
+    }
+
+    /// Whether the tails of all partitions have begun; see the module.
+    fn have_all_begun(&self) -> bool {
+        (0..self.partitions.len() as u32).all(|local| !self.is_beyond_tail(local, &[]))
     }
 
     /// Whether the positions may name a record that the engine has and this node has not seen, or
@@ -179,6 +189,10 @@ impl Home {
             }
             Request::History(asked) if !has_begun(asked.partition) => {
                 ToEdge::History { reply: asked.reply, result: Err(code) }
+            }
+            // Its beginning there would have an epoch that never was.
+            Request::AddFilter(AddFilter { subscription, .. }) if !self.have_all_begun() => {
+                ToEdge::FilterGranted { subscription: *subscription, result: Err(code) }
             }
             Request::Subscribe(_) | Request::History(_) | Request::AddFilter(_) => {
                 return self.deal_with_request(from, request.into(), turn);
