@@ -65,6 +65,8 @@ pub struct Reader {
     pub through: u64,
     /// The node serves records above this offset.
     pub served_above: u64,
+    /// The end at its beginning.
+    head: u64,
     priming: Priming,
     /// The time of the next letter.
     pub due_ms: u64,
@@ -86,7 +88,8 @@ impl Reader {
         !self.must_begin(partition) && self.through >= partition.visible()
     }
 
-    /// Whether the tail is lost: another topic, other entries, or expired ones.
+    /// Whether the tail is lost: another topic, other entries, or expired ones; or the log is
+    /// shorter than it was.
     pub fn must_begin(&self, partition: &Partition) -> bool {
         let life = partition.life();
         let place = self.through.checked_sub(1);
@@ -94,6 +97,7 @@ impl Reader {
         self.topic_id != Some(life.topic_id)
             || self.last.is_some() && present != self.last
             || self.through < partition.expired
+            || partition.visible() < self.head
     }
 
     /// Begins, or begins anew.
@@ -132,7 +136,7 @@ impl Reader {
         self.topic_id = Some(life.topic_id);
         self.through = after;
         self.last = after.checked_sub(1).and_then(|place| life.path().get(place as usize).copied());
-        self.served_above = primed_through;
+        (self.served_above, self.head) = (primed_through, head);
         EngineLetter::Restart(Restart {
             partition: id,
             topic_id: life.topic_id,
@@ -200,6 +204,7 @@ impl Reader {
         if passes {
             self.topic_id = Some(life.topic_id);
             self.through = self.through.min(partition.end());
+            self.head = self.head.min(partition.visible());
             let place = self.through.checked_sub(1);
             self.last = place.and_then(|place| life.path().get(place as usize).copied());
         }
