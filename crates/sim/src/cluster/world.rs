@@ -174,12 +174,17 @@ impl ClusterWorld {
         self.wake_all();
     }
 
-    /// Publishes once more to each topic, so that live filters have something to receive.
+    /// Publishes once more to each topic, so that live filters have something to receive. Some
+    /// partitions end with a hole behind that, which nodes must settle, too.
     fn publish_markers(&mut self) {
         for topic in 0..self.plan.topics.len() {
             if !self.publish_foreign(topic, false) {
                 self.oracle.fail(None, format!("no marker for topic {topic}"));
             }
+        }
+        let mut engine = self.engine.borrow_mut();
+        for partition in (0..engine.partitions.len()).step_by(2) {
+            engine.publish_unroutable(partition);
         }
     }
 
