@@ -17,6 +17,10 @@ use broker::mail::PartitionId;
 /// many records back.
 const RECORD_COST_MIN: u64 = 64;
 
+/// Holes behind the last record of a log (markers of transactions, aborted records), at most. Behind
+/// more of them, clients that are at the last record get a gap when their node has begun in a hole.
+const HOLES_MAX: u64 = 64;
+
 /// The questions about a partition that begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Question {
@@ -97,9 +101,9 @@ pub(crate) fn begin(
     let priming = at(Question::Priming);
     let start = priming.max(by_size).min(at(Question::Thrice)).clamp(first, end);
     let served = if start == priming { at(Question::Served).max(start) } else { start };
-    // The last record is read in any case: its lineage is that of positions at the end. The end
-    // itself has the lineage of the present leader, which may have taken no record.
-    let start = start.min(end.saturating_sub(1)).max(first);
+    // The last record is read in any case: positions at the end name it, and have its lineage. The
+    // end itself has the lineage of the present leader, which may have taken no record.
+    let start = start.min(end.saturating_sub(HOLES_MAX)).max(first);
     Restart {
         partition,
         topic_id: known.topic_id,
@@ -274,29 +278,34 @@ mod tests {
 
     #[test]
     fn slow_logs_are_primed_by_time() {
-        // Ten records in an hour: the last two are within three times five minutes.
+        // A thousand records in an hour: the last hundred are within three times five minutes.
         let answers = [
             Some((0, Some(1))),
-            Some((10, Some(4))),
-            Some((9, Some(4))),
-            Some((8, Some(3))),
-            Some((8, Some(3))),
+            Some((1_000, Some(4))),
+            Some((990, Some(4))),
+            Some((900, Some(3))),
+            Some((900, Some(3))),
             None,
         ];
         let known = Known { topic_id: 9, asked_ms: 3_600_000, kept_ms: None };
         let restart = begin(&log(Some(1_000), None), PartitionId(0), known, answers);
-        assert_eq!((restart.after, restart.primed_through, restart.head), (8, 9, 10));
-        assert_eq!(restart.lineages, [LineageStart { lineage: 3, start: 9 }]);
+        let found = (restart.after, restart.primed_through, restart.head);
+        assert_eq!(found, (900, 990, 1_000));
+        assert_eq!(restart.lineages, [LineageStart { lineage: 3, start: 901 }]);
     }
 
-    /// The last record is old, and another leader has been elected since.
+    /// The last record is old, holes follow, and another leader has been elected since.
     #[test]
     fn the_last_record_of_an_idle_log_is_read() {
         let known = Known { topic_id: 9, asked_ms: 3_600_000, kept_ms: None };
+        let answers = [Some((0, Some(1))), Some((1_000, Some(7))), None, None, None, None];
+        let restart = begin(&log(Some(1_000), None), PartitionId(0), known, answers);
+        let found = (restart.after, restart.primed_through, restart.head);
+        assert_eq!(found, (936, 1_000, 1_000));
+        assert_eq!(restart.lineages, [LineageStart { lineage: 1, start: 937 }]);
         let answers = [Some((0, Some(1))), Some((10, Some(7))), None, None, None, None];
         let restart = begin(&log(Some(1_000), None), PartitionId(0), known, answers);
-        assert_eq!((restart.after, restart.primed_through, restart.head), (9, 10, 10));
-        assert_eq!(restart.lineages, [LineageStart { lineage: 1, start: 10 }]);
+        assert_eq!((restart.after, restart.primed_through, restart.head), (0, 10, 10));
         // Its records have expired.
         let answers = [Some((10, Some(7))), Some((10, Some(7))), None, None, None, None];
         let restart = begin(&log(Some(1_000), None), PartitionId(0), known, answers);

@@ -14,7 +14,10 @@
 //!   is lost for this node: memory begins behind it, so that its streams and positions get a gap,
 //!   and it is counted.
 //! - the proof of `prev` (see [`super`]) holds on each node by itself: a partition begins with
-//!   F at the offset below which the node serves nothing.
+//!   F at the offset behind which the tail begins, and F rises with each record that is not served.
+//! - the head is the newest record of the tail, and no hole behind it: so positions name records.
+//!   A lineage begins behind the last record before it. All nodes know the same records, but not
+//!   which leader made a hole: a position in one could be that of a lost record.
 //! - the node serves and acknowledges nothing before it has read so much that its verdicts are
 //!   those of all others. Earlier records are a gap, and the outcome of a publication is not known.
 //! - letters are dealt with in their order, a bounded part of them in each turn; the rest waits,
@@ -68,7 +71,8 @@ pub(super) struct EnginePartition {
     is_available: bool,
     /// The beginning of its present life at this node, without lineages; none before the first.
     began: Option<Began>,
-    /// Everything up to this offset is settled.
+    /// Everything up to this offset is settled. The log's head is the newest record before that, or
+    /// the partition's beginning.
     through: u64,
     /// No record up to this offset is in memory; behind it, none is missing.
     evicted_through: u64,
@@ -108,6 +112,11 @@ impl EnginePartition {
     /// holes, and nothing is missing there.
     pub fn floor(&self) -> u64 {
         self.evicted_through + 1
+    }
+
+    /// Everything up to this offset is settled.
+    pub fn through(&self) -> u64 {
+        self.through
     }
 
     /// Records up to this offset are not in memory any more.
@@ -156,21 +165,13 @@ impl Home {
         for record in tail.records {
             self.take_record(local, record, turn);
         }
-        self.settle_through(local, tail.through);
-        self.statistics.tail_letters += 1;
-    }
-
-    /// Everything up to an offset is settled.
-    fn settle_through(&mut self, local: u32, through: u64) {
-        let Some(engine) = self.engine_of(local) else {
-            return;
-        };
-        engine.through = engine.through.max(through);
-        let awaits_mirrored = engine.found.is_some();
-        self.partitions[local as usize].log.skip_to(through.saturating_add(1));
-        if awaits_mirrored {
-            self.open_mirrored(local, through);
+        if let Some(engine) = self.engine_of(local) {
+            engine.through = engine.through.max(tail.through);
+            if engine.found.is_some() {
+                self.open_mirrored(local, tail.through);
+            }
         }
+        self.statistics.tail_letters += 1;
     }
 
     /// A record of the tail: judged, placed, acknowledged, delivered.
@@ -195,10 +196,10 @@ impl Home {
         // Behind its counter none below can be taken any more: the verdict would be a copy.
         let missed = own.map(|own| engine.pending.take_below(own.counter)).unwrap_or_default();
         let publisher = own.and_then(|own| engine.pending.take(own.counter));
-        let before = engine.through;
         engine.through = offset;
         self.statistics.tail_records += 1;
-        if self.partitions[local as usize].lineages.advance(lineage, before + 1) {
+        let partition = &mut self.partitions[local as usize];
+        if partition.lineages.advance(lineage, partition.log.head() + 1) {
             if let Some(engine) = self.engine_of(local) {
                 engine.is_described = false;
             }
@@ -262,22 +263,23 @@ impl Home {
     }
 
     /// A record that only primes the recognition of repetitions: the node serves nothing up to it.
+    /// No subscription is granted before the tail has passed those of the beginning, so only later
+    /// ones are missing in a stream.
     fn pass_record(&mut self, local: u32, offset: u64, topic: &[u8]) {
         let partition = &mut self.partitions[local as usize];
-        if offset <= partition.forgotten_through {
-            return; // the beginning has said so
-        }
         partition.forgotten_through = offset;
         partition.log.skip_to(offset + 1);
+        let mut is_of_beginning = false;
         if let Some(engine) = partition.engine.as_deref_mut() {
             engine.evicted(offset);
+            is_of_beginning = engine.began.is_some_and(|began| offset <= began.primed_through);
         }
         self.break_mirror(local, offset);
         let known = self.interests.topics.find(topic, local);
         if let Some(entry) = known.and_then(|topic| self.interests.topics.get_mut(topic)) {
             entry.set_last(offset);
         }
-        if known.is_some() || self.interests.filters.len() > 0 {
+        if !is_of_beginning && (known.is_some() || self.interests.filters.len() > 0) {
             self.break_streams(local, offset);
         }
     }
@@ -410,11 +412,11 @@ impl Home {
         engine.once = Once::new(BOUNDS, engine.seed, complete_from_ms);
         engine.began = Some(Began { topic_id, lineage, primed_through, head });
         engine.through = after;
-        engine.evicted_through = primed_through;
+        engine.evicted_through = after;
         engine.pending.progressed();
         partition.lineages = crate::position::Lineages::of_engine(restart);
-        partition.log.begin_anew(primed_through + 1, partition.lineages.present_epoch());
-        partition.forgotten_through = primed_through;
+        partition.log.begin_anew(after + 1, partition.lineages.present_epoch());
+        partition.forgotten_through = after;
         partition.damaged_through = 0;
         partition.lag_from.fill(0);
         for edge in &mut self.interests.edges {
@@ -424,7 +426,7 @@ impl Home {
             if let Some(entry) = self.interests.topics.get_mut(topic)
                 && entry.partition == local
             {
-                entry.set_last(primed_through);
+                entry.set_last(after);
             }
         }
         // Pages behind a head of the former life: their subscriptions have ended.
@@ -432,7 +434,7 @@ impl Home {
         for (from, scan) in scans {
             self.queue.push(Work::Scan(from, scan));
         }
-        self.begin_mirrored(local, restart.follows_mirror, turn);
+        self.begin_mirrored(local, primed_through, restart.follows_mirror, turn);
         self.statistics.tail_restarts += 1;
         self.post_epoch(local, true, turn);
     }

@@ -93,10 +93,10 @@ impl Home {
         let partition = &self.partitions[local as usize];
         let first = since.partition_point(|cursor| cursor.partition < partition.id);
         let asked = since[first..].iter().take_while(|cursor| cursor.partition == partition.id);
-        let head = partition.log.head();
+        let through = partition.through();
         let only = |position| Better { position, is_rewound: false };
         let best = asked.map(|cursor| only(cursor.position)).reduce(|first, other| {
-            let better = partition.lineages.better_of(first.position, other.position, head);
+            let better = partition.lineages.better_of(first.position, other.position, through);
             Better { is_rewound: first.is_rewound || better.is_rewound, ..better }
         });
         let resumed = best.map(|best| resume(partition, best));
@@ -331,9 +331,8 @@ fn skip_all(after: u64, settled: u64) -> Found {
 /// everything is a gap, up to the oldest record. A client that had come further in a life that is
 /// lost continues behind a gap.
 fn resume(partition: &HomePartition, Better { position, is_rewound }: Better) -> Resumed {
-    let head = partition.log.head();
     let lost = |reason| Some(Gap { from: 0, to: partition.floor() - 1, reason });
-    let (after, gap) = match partition.lineages.standing(position, head) {
+    let (after, gap) = match partition.standing(position) {
         Standing::After(after) if is_rewound => {
             let to = after.max(partition.floor() - 1);
             (after, Some(Gap { from: 0, to, reason: GapReason::UnknownEpoch }))

@@ -95,8 +95,7 @@ impl Home {
     ) -> Result<HistoryPage, Box<Asking>> {
         let partition = &self.partitions[local as usize];
         let (epoch, head) = (partition.lineages.present_epoch(), partition.log.head());
-        let standing =
-            query.asked.beyond.map(|position| partition.lineages.standing(position, head));
+        let standing = query.asked.beyond.map(|position| partition.standing(position));
         let lost = match standing {
             None | Some(Standing::After(_)) => None,
             Some(Standing::UnknownEpoch) => Some(GapReason::UnknownEpoch),

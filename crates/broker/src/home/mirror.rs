@@ -332,13 +332,18 @@ impl Home {
 
     /// A partition begins. The mirror's content at the start follows, if this beginning says so;
     /// that of a former life does not.
-    pub(super) fn begin_mirrored(&mut self, local: u32, follows: bool, turn: &mut Turn<'_>) {
+    pub(super) fn begin_mirrored(
+        &mut self,
+        local: u32,
+        primed_through: u64,
+        follows: bool,
+        turn: &mut Turn<'_>,
+    ) {
         let partition = &mut self.partitions[local as usize];
         let share = partition.share;
         if self.shares[share].mirror.is_none() {
             return;
         }
-        let primed_through = partition.forgotten_through;
         partition.disk_floor = primed_through + 1;
         if let Some(engine) = partition.engine.as_deref_mut() {
             engine.is_described = false;

@@ -12,7 +12,7 @@ use super::mirror::Mirror;
 use super::staging::Staging;
 use crate::mail::{Gap, GapReason, HomeId, PartitionId};
 use crate::now::Now;
-use crate::position::Lineages;
+use crate::position::{Lineages, Position, Standing};
 use crate::settings::{Durability, LogSettings, Settings};
 use log::Partition;
 use std::collections::VecDeque;
@@ -110,6 +110,21 @@ impl HomePartition {
     /// engine's partition lacks is not retention's.
     pub fn keeps(&self, offset: u64) -> bool {
         self.engine.is_some() || offset >= self.disk_floor
+    }
+
+    /// Everything up to this offset is settled. In an engine's partition holes may lie behind the
+    /// newest record.
+    pub fn through(&self) -> u64 {
+        self.engine.as_ref().map_or(self.log.head(), |engine| engine.through())
+    }
+
+    /// Compares a position with this partition. One in a hole behind the newest record is that of
+    /// the record.
+    pub fn standing(&self, position: Position) -> Standing {
+        match self.lineages.standing(position, self.through()) {
+            Standing::After(offset) => Standing::After(offset.min(self.log.head())),
+            other @ (Standing::UnknownEpoch | Standing::BeyondHead) => other,
+        }
     }
 
     /// Whether the stream to an edge has lost something to eviction.

@@ -14,7 +14,6 @@
 //! for its `prev`, and everything else is found when the answer comes.
 
 use super::Home;
-use super::partitions::HomePartition;
 use super::topics::NONE;
 use super::turn::Turn;
 use super::work::{Asking, Caller, Found, Question, Step};
@@ -158,9 +157,10 @@ impl Home {
         let Some(local) = self.local(partition) else {
             return self.begin_anew(place, GapReason::UnknownEpoch);
         };
-        let HomePartition { lineages, log, .. } = &self.partitions[local as usize];
-        let Better { position, is_rewound } = lineages.better_of(first, other, log.head());
-        match lineages.standing(position, log.head()) {
+        let known = &self.partitions[local as usize];
+        let best = known.lineages.better_of(first, other, known.through());
+        let Better { position, is_rewound } = best;
+        match known.standing(position) {
             Standing::After(offset) if is_rewound => {
                 let beginning = self.begin_after(place, offset)?;
                 let to = beginning.after.unwrap_or(place.settled);

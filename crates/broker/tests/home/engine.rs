@@ -298,6 +298,46 @@ fn two_unclean_elections() {
     " }
 }
 
+/// Positions name records, and no hole behind them: another node may not know which leader made
+/// the hole. A lineage begins behind the last record before it, on every node.
+#[test]
+fn positions_name_records() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        tail 1 a one | b two
+        hole 4
+        sub e0 s1 a live => e0 granted s1 i0 g1 live through 2
+        filter e0 s2 # => e0 filter s2 p0 through 7:2
+        history a => e0 history head 2 [1<0 one]
+        tails => through 4 lineage 7 pending 0 caught-up available
+        sub e0 s3 b since 7:4 => e0 granted s3 i1 g2 live through 2
+        unfilter e0 #
+        lineage 9
+        tail 6 b three => e0 message i1 6<2 three
+        sub e1 s4 b since 7:2 => e1 granted s4 i0 g1 replaying through 2 epoch 9
+        sub e1 s5 b since 7:3
+            e1 granted s5 i0 g2 replaying through 0 epoch 9 gap 0..0 UnknownEpoch
+    " }
+}
+
+/// A node that primes serves behind the last record of that, whatever holes follow.
+#[test]
+fn a_start_in_a_hole() {
+    script! { in_engine(), "
+        restart-at 10 primed 16 head 18 lineages 7@11
+        tail 11 a one
+        hole 14
+        sub e0 s1 a since 7:11
+        hole 16
+        pump => e0 granted s1 i0 g1 live through 11
+        lineage 9
+        tail 18 a two => e0 message i0 18<11 two
+        sub e1 s2 b since 7:11 => e1 granted s2 i0 g1 live through 11 epoch 9
+        sub e1 s3 b since 7:10
+            e1 granted s3 i0 g2 live through 11 epoch 9 gap 10..11 Evicted
+    " }
+}
+
 /// A client has a ticket, and has come further since in a lineage that is lost. It continues from
 /// the ticket, and gets a gap: it knows other records by the numbers that follow.
 #[test]

@@ -87,9 +87,6 @@ pub struct Seen {
     pub gaps_expired: u64,
     /// Gaps because a node was behind for too long.
     pub gaps_ahead: u64,
-    /// Gaps because a position lies in a hole before the first record of a lineage: a node cannot
-    /// know where in the hole that begins.
-    pub gaps_in_holes: u64,
     /// Subscriptions that continued at another node.
     pub moved: u64,
     /// Connections that were resumed with a ticket, at nodes that did not die afterwards.
@@ -335,10 +332,8 @@ impl ClusterOracle {
             self.seen.gaps_lost += 1;
         } else if from.offset < served_above.max(partition.expired) {
             self.seen.gaps_expired += 1;
-        } else if from.offset > through {
+        } else if from.offset > through || is_later(partition, from, through) {
             self.seen.gaps_ahead += 1;
-        } else if is_in_hole(partition, from) {
-            self.seen.gaps_in_holes += 1;
         } else {
             let text = format!(
                 "a gap without a cause in partition {}: from {from:?} to {to:?}; node {} serves above {served_above} and has read {through}; lineages {:?}",
@@ -357,13 +352,12 @@ fn present_of(partition: &Partition) -> u64 {
     u64::from(life.topic_id) << 32 | u64::from(life.present())
 }
 
-/// Whether no record lies between a position and the next lineage, and none at the position.
-fn is_in_hole(partition: &Partition, at: Position) -> bool {
-    let life = partition.life();
-    let path = life.path().iter().map(|id| life.entry(*id));
-    let mut rest = path.skip((at.offset as usize).saturating_sub(1));
-    let next = rest.find(|entry| entry.record().is_some());
-    next.is_some_and(|next| next.lineage > at.epoch as u32 && next.offset > at.offset)
+/// Whether a position is of a lineage of which a node that has read up to `through` has no record.
+/// A replay has positions of the present lineage, however old its messages are. The node has waited
+/// for the record in vain, and knows nothing of the lineage.
+fn is_later(partition: &Partition, at: Position, through: u64) -> bool {
+    let lineages = partition.life().lineages_of_records();
+    lineages.iter().any(|&(lineage, first)| lineage == at.epoch as u32 && first > through)
 }
 
 /// The publication of a payload.

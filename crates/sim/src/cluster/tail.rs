@@ -63,8 +63,10 @@ pub struct Reader {
     last: Option<EntryId>,
     /// Everything up to this offset was read.
     pub through: u64,
-    /// The node serves records above this offset.
+    /// The node serves records above this offset: the newest one that it has read and does not
+    /// serve, or its beginning.
     pub served_above: u64,
+    primed_through: u64,
     /// The end at its beginning.
     head: u64,
     priming: Priming,
@@ -121,6 +123,11 @@ impl Reader {
         let begin_ms = first_ms.saturating_sub(margin_ms);
         let is_before = |offset: &u64| time_at(*offset).is_some_and(|time| time < begin_ms);
         let after = (1..=served).take_while(is_before).count() as u64;
+        // A record is read in any case, so that positions at the end have its lineage.
+        let is_record = |id: &EntryId| life.entry(*id).record().is_some();
+        let visible = life.path().get(..head as usize).unwrap_or_default();
+        let newest = visible.iter().rposition(is_record).unwrap_or(0) as u64;
+        let after = after.min(newest);
         let complete_from_ms = match after.max(expired) {
             0 => 0,
             // The engine may have removed records that the node would read.
@@ -136,7 +143,7 @@ impl Reader {
         self.topic_id = Some(life.topic_id);
         self.through = after;
         self.last = after.checked_sub(1).and_then(|place| life.path().get(place as usize).copied());
-        (self.served_above, self.head) = (primed_through, head);
+        (self.served_above, self.primed_through, self.head) = (after, primed_through, head);
         EngineLetter::Restart(Restart {
             partition: id,
             topic_id: life.topic_id,
@@ -178,7 +185,7 @@ impl Reader {
                 }
                 tail.records.push(record);
                 self.priming = self.priming.after(time_ms / 1_000, settings.window_s);
-                if !matches!(self.priming, Priming::Primed) {
+                if offset <= self.primed_through || !matches!(self.priming, Priming::Primed) {
                     self.served_above = self.served_above.max(offset);
                 }
             }

@@ -155,7 +155,7 @@ impl Home {
         positions.iter().any(|position| {
             let is_of_topic = position.epoch >> 32 == u64::from(began.topic_id);
             let is_later = position.epoch > partition.lineages.present_epoch();
-            is_of_topic && (position.offset > partition.log.head() || is_later)
+            is_of_topic && (position.offset > engine.through || is_later)
         })
     }
 
