@@ -80,7 +80,41 @@ pub const REMOVED_KEPT_DAYS: u64 = 30;
 /// # Errors
 /// A setting is not valid, or no broker answers in time.
 pub fn describe(settings: &EngineSettings, timeout: Duration) -> Result<Description, EngineError> {
+    describe_with(&Asker::new(settings, timeout)?, settings)
+}
+
+/// Like [`describe`], of topics that should exist: some may have been created a moment ago, and not
+/// all brokers know of them. So the brokers are asked again for some seconds while one is missing.
+///
+/// # Errors
+/// Those of [`describe`].
+pub fn describe_existing(
+    settings: &EngineSettings,
+    timeout: Duration,
+) -> Result<Description, EngineError> {
     let asker = Asker::new(settings, timeout)?;
+    let is_missing = |found: &Description| found.topics.iter().any(|topic| topic.is_missing);
+    ask_while(is_missing, asker.patience(), || describe_with(&asker, settings))
+}
+
+/// Asks again while something is missing in the answer, for as long and as often as that. The last
+/// answer.
+fn ask_while<T>(
+    is_missing: impl Fn(&T) -> bool,
+    (patience, every): (Duration, Duration),
+    mut ask: impl FnMut() -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
+    let known_at = Instant::now() + patience;
+    loop {
+        let answer = ask()?;
+        if !is_missing(&answer) || Instant::now() >= known_at {
+            return Ok(answer);
+        }
+        thread::sleep(every);
+    }
+}
+
+fn describe_with(asker: &Asker, settings: &EngineSettings) -> Result<Description, EngineError> {
     let cluster = asker.cluster()?;
     let names: Vec<&str> = settings.logs.iter().map(|log| log.topic.as_str()).collect();
     let mut described = Vec::new();
@@ -190,12 +224,8 @@ pub(crate) fn end_of(
     timeout: Duration,
 ) -> Result<u64, EngineError> {
     let asker = Asker::new(settings, timeout)?;
-    let mut topic_of = asker.topic(topic)?;
-    let known_at = Instant::now() + NEWS_PATIENCE;
-    while topic_of.is_missing && Instant::now() < known_at {
-        thread::sleep(NEWS_EVERY);
-        topic_of = asker.topic(topic)?;
-    }
+    let is_missing = |found: &Topic| found.is_missing;
+    let topic_of = ask_while(is_missing, asker.patience(), || asker.topic(topic))?;
     if let Some(fault) = topic_of.fault {
         let fault = if topic_of.is_missing { "it does not exist".to_owned() } else { fault };
         return Err(EngineError(format!("topic {topic}: {fault}")));
@@ -425,6 +455,12 @@ impl Asker {
         Ok(Asker { client, queue, main, token, log, end: Instant::now() + timeout })
     }
 
+    /// The time in which to ask for news, and that between two questions. The last answer has time.
+    fn patience(&self) -> (Duration, Duration) {
+        let left = self.end.saturating_duration_since(Instant::now());
+        (NEWS_PATIENCE.min(left / 2), NEWS_EVERY)
+    }
+
     fn timeout_ms(&self) -> i32 {
         let left = self.end.saturating_duration_since(Instant::now());
         i32::try_from(left.as_millis()).unwrap_or(i32::MAX).max(1)
@@ -534,6 +570,29 @@ mod tests {
         assert_eq!(problem.meet(error(code::TLS, "certificate verify failed")), None);
         assert_eq!(problem.meet(line("FAIL: [thrd:h]: h: certificate verify failed")), None);
         assert!(!problem.is_refusal);
+    }
+
+    #[test]
+    fn a_topic_that_brokers_do_not_know_yet_is_asked_for_again() {
+        let (patience, none) = (Duration::from_secs(3_600), Duration::ZERO);
+        let ask = |patience, known_at: u32| {
+            let mut asked = 0;
+            let answer = ask_while(
+                |is_known: &bool| !is_known,
+                (patience, none),
+                || {
+                    asked += 1;
+                    Ok(asked == known_at)
+                },
+            );
+            (answer.ok(), asked)
+        };
+        assert_eq!(ask(patience, 1), (Some(true), 1));
+        assert_eq!(ask(patience, 3), (Some(true), 3));
+        // It does not exist.
+        assert_eq!(ask(none, 2), (Some(false), 1));
+        let no_answer = || Err(EngineError("no broker".to_owned()));
+        assert!(ask_while(|_: &()| true, (patience, none), no_answer).is_err());
     }
 
     #[test]

@@ -17,8 +17,8 @@ use broker::mail::PartitionId;
 /// many records back.
 const RECORD_COST_MIN: u64 = 64;
 
-/// Holes behind the last record of a log (markers of transactions, aborted records), at most. Behind
-/// more of them, clients that are at the last record get a gap when their node has begun in a hole.
+/// Holes behind the last record of a log (markers of transactions, aborted records), at most.
+/// Behind more of them a node begins in a hole, and clients that are at the record get a gap.
 const HOLES_MAX: u64 = 64;
 
 /// The questions about a partition that begins.

@@ -12,8 +12,8 @@ use crate::logging::{Level, Log, Target};
 use ::engine::admin::{self, Description, Lack};
 use ::engine::control::{Control, ControlEntry, ControlLetter};
 use ::engine::{
-    EngineLog, EnginePartition, EngineSettings, LogLines, Login, Mirrored, Resume, Security,
-    Severity, TlsSettings,
+    EngineError, EngineLog, EnginePartition, EngineSettings, LogLines, Login, Mirrored, Resume,
+    Security, Severity, TlsSettings,
 };
 use anyhow::anyhow;
 use broker::engine::{EngineRequest, WINDOW_MS};
@@ -114,7 +114,7 @@ pub fn create_topics(
     is_dry_run: bool,
 ) -> Result<Vec<String>, Ending> {
     let settings = EngineSettings { log: on_terminal(), ..settings_of(options, settings)? };
-    let found = describe(options, &settings)?;
+    let found = described(admin::describe(&settings, options.start_timeout), &settings)?;
     let shape = |name: &str| {
         let log = settings.logs.iter().find(|log| log.topic == name);
         format!("{} partitions", log.map_or(0, |log| log.partitions.len()))
@@ -176,8 +176,15 @@ fn on_terminal() -> LogLines {
     }))
 }
 
+/// Asks about topics that should exist.
 fn describe(options: &EngineOptions, settings: &EngineSettings) -> Result<Description, Ending> {
-    let found = admin::describe(settings, options.start_timeout);
+    described(admin::describe_existing(settings, options.start_timeout), settings)
+}
+
+fn described(
+    found: Result<Description, EngineError>,
+    settings: &EngineSettings,
+) -> Result<Description, Ending> {
     found.map_err(|error| anyhow!("engine at {}: {error}", settings.bootstrap).into())
 }
 

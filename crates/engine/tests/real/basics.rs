@@ -18,11 +18,12 @@ pub fn topics_are_created_and_examined(world: &mut World) {
     let all = world.wait_for_partitions("four partitions", |all| all.len() == 4);
     assert!(all.iter().all(|it| it.replicas.len() == 3), "{all:?}");
     assert!(admin::create(&settings, PATIENCE).expect("nothing to do").is_empty());
-    let described = admin::describe(&settings, PATIENCE).expect("a description");
+    let described = admin::describe_existing(&settings, PATIENCE).expect("a description");
     assert_eq!(admin::lacks(&settings, &described), []);
     assert_eq!(described.topics[0].option("message.timestamp.type"), Some("LogAppendTime"));
     let others = world.settings(5);
-    let lacks = admin::lacks(&others, &admin::describe(&others, PATIENCE).expect("a description"));
+    let lacks =
+        admin::lacks(&others, &admin::describe_existing(&others, PATIENCE).expect("a description"));
     assert_eq!(lacks.len(), 1);
     assert!(lacks[0].text.contains("4 partitions"), "{}", lacks[0]);
 }
