@@ -31,6 +31,10 @@ struct Queue<T> {
     room: Condvar,
 }
 
+/// The receiver is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gone;
+
 /// The sending end. Its drop ends the receiver behind the last item.
 pub struct Sender<T>(Arc<Queue<T>>);
 
@@ -93,11 +97,34 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Adds an item if there is room, without a wake-up: [`Sender::wake`] follows the last one.
+    /// Moves items to the queue in their order, as many as have room, with one lock and one
+    /// wake-up. Returns whether none is left.
+    ///
+    /// # Errors
+    /// The receiver is gone.
+    pub fn append(&self, items: &mut VecDeque<T>) -> Result<bool, Gone> {
+        if items.is_empty() {
+            return Ok(true);
+        }
+        let mut inner = self.0.lock();
+        if !inner.has_receiver {
+            return Err(Gone);
+        }
+        let room = self.0.items_max.saturating_sub(inner.items.len());
+        if items.len() <= room {
+            inner.items.append(items);
+        } else {
+            inner.items.extend(items.drain(..room));
+        }
+        self.0.announce(inner);
+        Ok(items.is_empty())
+    }
+
+    /// Adds an item if there is room.
     ///
     /// # Errors
     /// The queue is full, or the receiver is gone.
-    pub fn try_push(&self, item: T) -> Result<(), TrySendError<T>> {
+    pub fn try_send(&self, item: T) -> Result<(), TrySendError<T>> {
         let mut inner = self.0.lock();
         if !inner.has_receiver {
             return Err(TrySendError::Disconnected(item));
@@ -106,24 +133,7 @@ impl<T> Sender<T> {
             return Err(TrySendError::Full(item));
         }
         inner.items.push_back(item);
-        Ok(())
-    }
-
-    /// Wakes the receiver, if it waits and there are items.
-    pub fn wake(&self) {
-        let inner = self.0.lock();
-        if !inner.items.is_empty() {
-            self.0.announce(inner);
-        }
-    }
-
-    /// Adds an item if there is room.
-    ///
-    /// # Errors
-    /// See [`Sender::try_push`].
-    pub fn try_send(&self, item: T) -> Result<(), TrySendError<T>> {
-        self.try_push(item)?;
-        self.wake();
+        self.0.announce(inner);
         Ok(())
     }
 }
@@ -258,14 +268,30 @@ mod tests {
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
         let timeout = receiver.recv_timeout(Duration::from_millis(1));
         assert_eq!(timeout, Err(RecvTimeoutError::Timeout));
-        sender.try_push(1).unwrap();
+        sender.try_send(1).unwrap();
         sender.try_send(2).unwrap();
-        assert_eq!(sender.try_push(3), Err(TrySendError::Full(3)));
+        assert_eq!(sender.try_send(3), Err(TrySendError::Full(3)));
         assert_eq!(receiver.try_recv(), Ok(1));
         sender.try_send(3).unwrap();
         drop(sender);
         assert_eq!([receiver.try_recv(), receiver.try_recv()], [Ok(2), Ok(3)]);
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Disconnected));
+    }
+
+    #[test]
+    fn many_items_are_moved_as_far_as_there_is_room() {
+        let (sender, receiver) = bounded(3);
+        let mut items: VecDeque<u32> = (1..=5).collect();
+        assert_eq!(sender.append(&mut items), Ok(false));
+        assert_eq!((sender.append(&mut items), items.len()), (Ok(false), 2));
+        assert_eq!(receiver.try_recv(), Ok(1));
+        assert_eq!(sender.append(&mut items), Ok(true));
+        let rest: Vec<u32> = std::iter::from_fn(|| receiver.try_recv().ok()).collect();
+        assert_eq!(rest, [2, 3, 4, 5]);
+        drop(receiver);
+        assert_eq!(sender.append(&mut items), Ok(true), "nothing is to be moved");
+        items.push_back(6);
+        assert_eq!((sender.append(&mut items), items.len()), (Err(Gone), 1));
     }
 
     #[test]
@@ -278,7 +304,7 @@ mod tests {
             scope.spawn(move || drop(receiver));
             assert!(blocked.join().unwrap());
         });
-        assert!(matches!(sender.try_push(item.clone()), Err(TrySendError::Disconnected(_))));
+        assert!(matches!(sender.try_send(item.clone()), Err(TrySendError::Disconnected(_))));
         assert_eq!(Arc::strong_count(&item), 1);
     }
 }

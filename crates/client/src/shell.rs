@@ -6,7 +6,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::TrySendError;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::backoff::Backoff;
 use crate::client::{Command, Options, Reply, RequestError, Shared, TokenSource};
 use crate::fault::{self, Fault};
 use crate::ground::{Ground, Sockets};
-use crate::queue;
+use crate::queue::{self, Gone};
 use crate::session::{Answer, Event, HistoryPage, Published, Reason, Session};
 use crate::url::Endpoint;
 
@@ -94,8 +93,8 @@ pub struct Shell<G> {
     /// A command that waits for the connection or for room.
     held: Option<Command>,
     events: Option<queue::Sender<Event>>,
-    /// An event that did not fit into the queue.
-    pending: Option<Event>,
+    /// The queue has no room for the session's next event.
+    is_blocked: bool,
     waiters: HashMap<u32, Waiter>,
     readable: bool,
     writable: bool,
@@ -129,7 +128,7 @@ impl<G: Ground> Shell<G> {
             commands: parts.commands,
             held: None,
             events: Some(parts.events),
-            pending: None,
+            is_blocked: false,
             waiters: HashMap::new(),
             readable: false,
             writable: false,
@@ -176,7 +175,7 @@ impl<G: Ground> Shell<G> {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if self.readable && self.pending.is_none() {
+        if self.readable && !self.is_blocked {
             return Some(Duration::ZERO);
         }
         let link = match self.link {
@@ -252,7 +251,7 @@ impl<G: Ground> Shell<G> {
                 return;
             };
             // Events that the application does not take stop the reading: this is the backpressure.
-            if !self.readable || self.pending.is_some() {
+            if !self.readable || self.is_blocked {
                 return;
             }
             let now_ms = self.now_ms();
@@ -416,44 +415,37 @@ impl<G: Ground> Shell<G> {
                 (None, _) => {}
             }
         }
-        while let Some(event) = self.pending.take().or_else(|| self.next_event()) {
-            let Some(events) = &self.events else { continue };
-            // Set before the second attempt, so that a consumer that made room in between wakes the
-            // thread.
-            let event = match events.try_push(event) {
-                Ok(()) => continue,
-                Err(TrySendError::Disconnected(_)) => {
-                    self.events = None;
-                    continue;
-                }
-                Err(TrySendError::Full(event)) => event,
-            };
-            self.shared.stalled.store(true, Ordering::Release);
-            match events.try_push(event) {
-                Ok(()) => {}
-                Err(TrySendError::Disconnected(_)) => self.events = None,
-                Err(TrySendError::Full(event)) => {
-                    // A closing application takes no more events.
-                    if self.closing_since_ms.is_none() {
-                        self.pending = Some(event);
-                        break;
-                    }
-                }
-            }
-        }
-        if let Some(events) = &self.events {
-            events.wake();
-        }
-    }
-
-    /// The next event of the session; handles the expiry of its token, too.
-    fn next_event(&mut self) -> Option<Event> {
-        let event = self.session.take_event()?;
-        if let Event::TokenExpires { .. } = event {
+        if self.session.take_expiry() {
             self.renew_token();
             self.write();
         }
-        Some(event)
+        self.deliver_events();
+    }
+
+    /// Moves the session's events to the queue, as many as have room.
+    fn deliver_events(&mut self) {
+        let moved = self.events.as_ref().map(|events| {
+            if events.append(self.session.events())? {
+                return Ok(true);
+            }
+            // Set before the second attempt, so that a consumer that made room in between wakes the
+            // thread.
+            self.shared.stalled.store(true, Ordering::Release);
+            events.append(self.session.events())
+        });
+        self.is_blocked = match moved {
+            Some(Ok(all)) => !all,
+            Some(Err(Gone)) => {
+                self.events = None;
+                false
+            }
+            None => false,
+        };
+        // The application takes no more: it has dropped the receiver, or is closing.
+        if self.events.is_none() || self.closing_since_ms.is_some() {
+            self.session.events().clear();
+            self.is_blocked = false;
+        }
     }
 
     /// Handles the end of the connection; plans the next attempt.
@@ -492,7 +484,7 @@ impl<G: Ground> Shell<G> {
 
     /// Whether there will be no further attempt and all events were delivered.
     fn is_finished(&self) -> bool {
-        matches!(self.link, Link::Waiting { until_ms: u64::MAX }) && self.pending.is_none()
+        matches!(self.link, Link::Waiting { until_ms: u64::MAX }) && !self.is_blocked
     }
 
     fn close_is_done(&mut self) -> bool {

@@ -233,42 +233,39 @@ impl Session {
     }
 
     fn message(&mut self, frame: &MessageFrame<'_>) {
-        let Some((id, verdict)) = self.subscriptions.judge(frame) else {
+        let Some((id, subscription, verdict)) = self.subscriptions.judge(frame) else {
             self.counters.unexpected += 1;
             return;
         };
-        match verdict {
-            Verdict::Duplicate => self.counters.duplicates += 1,
-            Verdict::OutOfOrder => self.counters.out_of_order += 1,
-            Verdict::Next | Verdict::Hole { .. } => {
-                let Some(subscription) = self.subscriptions.get(id) else {
-                    return;
-                };
-                let topic = subscription.filter.clone();
-                let position = subscription.position();
-                if let Verdict::Hole { from, to } = verdict {
-                    let to = Position { offset: to, ..position };
-                    self.report_unannounced(id, from, to);
-                }
-                self.tell_caught_up_if_due(id);
-                let named = NamedMessage {
-                    topic: "",
-                    partition: 0,
-                    position,
-                    prev: frame.prev,
-                    retained: frame.retained,
-                    subscription: None,
-                    lineage: None,
-                    attributes: frame.attributes,
-                    payload: frame.payload,
-                };
-                self.counters.messages += 1;
-                if let Some(subscription) = self.subscriptions.get_mut(id) {
-                    subscription.report.messages += 1;
-                }
-                self.events.push_back(Event::Message(message_of(&[id], topic, &named)));
-            }
+        let hole = match verdict {
+            Verdict::Duplicate => return self.counters.duplicates += 1,
+            Verdict::OutOfOrder => return self.counters.out_of_order += 1,
+            Verdict::Next => None,
+            Verdict::Hole { from, to } => Some((from, to)),
+        };
+        let topic = subscription.filter.clone();
+        let position = subscription.position();
+        let is_caught_up = std::mem::take(&mut subscription.caught_up_due);
+        subscription.report.messages += 1;
+        if let Some((from, to)) = hole {
+            self.report_unannounced(id, from, Position { offset: to, ..position });
         }
+        if is_caught_up {
+            self.tell_caught_up(id, topic.clone(), position);
+        }
+        let named = NamedMessage {
+            topic: "",
+            partition: 0,
+            position,
+            prev: frame.prev,
+            retained: frame.retained,
+            subscription: None,
+            lineage: None,
+            attributes: frame.attributes,
+            payload: frame.payload,
+        };
+        self.counters.messages += 1;
+        self.events.push_back(Event::Message(message_of(&[id], topic, &named)));
     }
 
     fn caught_up(&mut self, frame: &CaughtUp) {

@@ -345,6 +345,11 @@ impl Session {
         self.events.pop_front()
     }
 
+    /// Events that were not taken, in order; for an owner that takes many at once.
+    pub(crate) fn events(&mut self) -> &mut VecDeque<Event> {
+        &mut self.events
+    }
+
     /// The next answer to a request, with the request's number.
     pub fn take_answer(&mut self) -> Option<(u32, Answer)> {
         self.answers.pop_front()

@@ -48,7 +48,7 @@ pub(super) struct Subscription {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Subscriptions {
     by_id: BTreeMap<u32, Subscription>,
-    by_alias: HashMap<u32, u32>,
+    by_alias: BTreeMap<u32, u32>,
     by_filter: HashMap<Arc<str>, u32>,
     last_id: u32,
 }
@@ -209,15 +209,18 @@ impl Subscriptions {
         }
     }
 
-    /// Classifies a message of a plain topic: its subscription, the verdict, and the epoch.
-    pub(super) fn judge(&mut self, frame: &MessageFrame<'_>) -> Option<(u32, Verdict)> {
+    /// Classifies a message of a plain topic: its subscription and the verdict.
+    pub(super) fn judge(
+        &mut self,
+        frame: &MessageFrame<'_>,
+    ) -> Option<(u32, &mut Subscription, Verdict)> {
         let id = *self.by_alias.get(&frame.alias)?;
         let subscription = self.by_id.get_mut(&id)?;
         let verdict = subscription.proof.message(frame.prev, frame.offset);
         if matches!(verdict, Verdict::Next | Verdict::Hole { .. }) {
             subscription.proof.advance(frame.lineage);
         }
-        Some((id, verdict))
+        Some((id, subscription, verdict))
     }
 
     /// The time of the next repeated request after a refusal.
@@ -276,7 +279,7 @@ pub(super) fn message_of(
 ) -> Message {
     Message {
         subscription: subscriptions.first().copied().map(SubscriptionId),
-        also: subscriptions.iter().skip(1).copied().map(SubscriptionId).collect(),
+        also: subscriptions.iter().skip(1).map(|id| SubscriptionId(*id)).collect(),
         topic,
         position: message.position,
         partition: None,

@@ -15,6 +15,8 @@ pub(super) struct Tokens {
     asked: Option<u32>,
     /// A newer token arrived after HELLO, or during a renewal: it is sent next.
     is_due: bool,
+    /// The server has announced the token's end, and the owner has not asked for that yet.
+    is_expiring: bool,
     /// The server's clock, and the own clock at the same time.
     clocks: (u64, u64),
 }
@@ -105,6 +107,12 @@ impl Session {
 
     pub(super) fn token_expires(&mut self, at_ms: u64, now_ms: u64) {
         let in_ms = self.tokens.left_ms(at_ms, now_ms);
+        self.tokens.is_expiring = true;
         self.events.push_back(Event::TokenExpires { in_ms });
+    }
+
+    /// Whether the server has announced the end of the token since the last call.
+    pub(crate) fn take_expiry(&mut self) -> bool {
+        std::mem::take(&mut self.tokens.is_expiring)
     }
 }
