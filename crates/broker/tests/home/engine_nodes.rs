@@ -317,7 +317,7 @@ fn check_floors(delivered: &[Delivered], others: &[Delivered]) {
             None => {
                 let is_before =
                     |it: &&Delivered| it.topic == message.topic && it.offset < message.offset;
-                let before = others.iter().filter(is_before).last().map_or(0, |it| it.offset);
+                let before = others.iter().rfind(is_before).map_or(0, |it| it.offset);
                 assert!((before..message.offset).contains(&message.prev), "{message:?}");
             }
         }
