@@ -59,7 +59,7 @@ fn a_mirror_is_of_a_log_in_the_engine_and_needs_a_directory() {
         "node.data_dir",
     );
     check(
-        "[[log]]\nname = \"m\"\nmirror = true\n",
+        &LOG.replacen("\"m\"\n", "\"m\"\nmirror = true\n", 1),
         "crore.toml:5: log.mirror: only a log in the engine has a mirror",
         "durability = \"engine\"",
     );
