@@ -303,6 +303,16 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         &[("crore_engine_dropped_total", "dropped")],
     ),
     (
+        "crates/node/tests/mirror/main.rs",
+        "a mirror without room",
+        &[
+            ("crore_mirror_records_total", "mirrored_records"),
+            ("crore_mirrors_closed", "mirrors_closed"),
+            ("crore_mirrors_dropped_total", "mirrors_dropped"),
+            ("crore_mirrors_lost_total", "mirrors_lost"),
+        ],
+    ),
+    (
         "crates/broker/tests/home/engine_waits.rs",
         "waits for an engine",
         &[

@@ -88,7 +88,8 @@ fn a_mirror_without_room_is_dropped_and_begins_anew() {
     node.disk.fail_writes(1, DiskError::NoSpace);
     engine.append(10);
     node.read(&engine);
-    assert_eq!(node.home.statistics().mirrors_lost, 1);
+    let statistics = node.home.statistics();
+    assert_eq!((statistics.mirrors_lost, statistics.mirrors_closed), (1, 1));
     let oldest = node.oldest();
     serves_from(&mut node, &engine, oldest);
     engine.append(10);
@@ -98,7 +99,9 @@ fn a_mirror_without_room_is_dropped_and_begins_anew() {
     engine.append(300);
     node.read(&engine);
     serves_from(&mut node, &engine, begins);
-    assert_eq!(node.worker().statistics().mirrors_dropped, 1);
+    assert_eq!(node.home.statistics().mirrors_closed, 0);
+    let statistics = node.worker().statistics();
+    assert_eq!((statistics.mirrors_dropped, statistics.mirrored_records), (1, 600));
 }
 
 #[test]
