@@ -83,7 +83,9 @@ impl World {
         let kafka = Kafka::start(&jars, &plan).expect("a broker");
         let mut place = place(&configuration(&kafka.bootstrap(), ""));
         let created = engine_command("init", &place.path("crore.toml"));
-        assert_eq!(text_of(&created).trim(), "created secured: 2 partitions");
+        let expected =
+            "created secured: 2 partitions\ncreated crore.control: the nodes' control topic";
+        assert_eq!(text_of(&created).trim(), expected);
         let plain = place.start();
         wait_until_ready(&plain);
         World { kafka, plain, _place: place }
