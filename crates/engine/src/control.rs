@@ -130,19 +130,24 @@ impl Drop for Control {
 /// The client that reads.
 struct Reader {
     client: Client,
+    /// Wishes for tokens.
     main: Queue,
+    /// Errors.
+    consumer: Queue,
     messages: Queue,
 }
 
 impl Reader {
     fn new(settings: &EngineSettings, topic: &CString, wake: &Wake) -> Result<Reader, EngineError> {
         let client = Client::new(Kind::Consumer, &properties::consumer(settings))?;
-        let (main, messages) = (client.consumer_queue(), client.new_queue());
-        main.wake(wake.descriptor());
-        messages.wake(wake.descriptor());
+        let (main, consumer) = (client.main_queue(), client.consumer_queue());
+        let messages = client.new_queue();
+        for queue in [&main, &consumer, &messages] {
+            queue.wake(wake.descriptor());
+        }
         client.forward(topic, 0, &messages);
         client.assign(&[Place { topic, partition: 0, offset: BEGINNING, leader_epoch: None }])?;
-        Ok(Reader { client, main, messages })
+        Ok(Reader { client, main, consumer, messages })
     }
 }
 
@@ -245,7 +250,8 @@ impl<T: FnMut(ControlLetter)> Follower<T> {
                 break;
             }
         }
-        while let Some(event) = self.reader.main.poll(0) {
+        let events = || self.reader.main.poll(0).or_else(|| self.reader.consumer.poll(0));
+        while let Some(event) = events() {
             match event {
                 Event::TokenWanted => {
                     token::give(&self.settings.security.login, self.reader.client.clone())
