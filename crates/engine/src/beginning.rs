@@ -133,8 +133,8 @@ pub(crate) fn following_from_ms(log: &EngineLog, mirror: &Mirrored) -> u64 {
 /// milliseconds.
 const CLOCKS_APART_MS: u64 = 30_000;
 
-/// The begin of a partition behind the end of its mirror, instead of `cold`. None if the mirror is
-/// of another topic or another lineage, or has less than `cold` serves.
+/// The begin of a partition behind the end of its mirror, in place of `cold`. None if the mirror's
+/// records are of another topic or another lineage, or if they begin later than those of `cold`.
 pub(crate) fn follow(
     log: &EngineLog,
     mirror: &Mirrored,
