@@ -147,6 +147,25 @@ pub struct Restart {
     pub head: u64,
 }
 
+/// The end of a partition's mirror on this node's disk, at the node's start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MirrorEnd {
+    /// Numbered over all logs.
+    pub partition: PartitionId,
+    /// [`Restart::topic_id`] of its records.
+    pub topic_id: u32,
+    /// The mirror has every record from this offset on.
+    pub floor: u64,
+    /// The mirror had earlier ones, and has dropped them for their age or size.
+    pub is_trimmed: bool,
+    /// The offset of its newest record.
+    pub head: u64,
+    /// The engine's time of that record, in milliseconds since 1970.
+    pub head_ms: u64,
+    /// The leader epoch of that record.
+    pub lineage: u32,
+}
+
 /// The first offset of a lineage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct LineageStart {

@@ -9,8 +9,8 @@
 //! A node with a mirror begins behind the mirror's end instead ([`follow`]), and reads before it
 //! only the records that prime what follows. The home compares the record at the end.
 
-use crate::settings::{EngineLog, Mirrored};
-use broker::engine::{LineageStart, Restart};
+use crate::settings::EngineLog;
+use broker::engine::{LineageStart, MirrorEnd, Restart};
 use broker::mail::PartitionId;
 
 /// The least memory that a record takes in a home, in bytes: the bound by size reaches at most so
@@ -125,7 +125,7 @@ fn lineage_at(start: u64, answers: &[Found; 6]) -> LineageStart {
 
 /// The time from which on records prime those behind a mirror's end, in milliseconds since 1970.
 /// Other brokers' clocks may be a little behind.
-pub(crate) fn following_from_ms(log: &EngineLog, mirror: &Mirrored) -> u64 {
+pub(crate) fn following_from_ms(log: &EngineLog, mirror: &MirrorEnd) -> u64 {
     mirror.head_ms.saturating_sub(log.once_ms.saturating_mul(2)).saturating_sub(CLOCKS_APART_MS)
 }
 
@@ -137,7 +137,7 @@ const CLOCKS_APART_MS: u64 = 30_000;
 /// records are of another topic or another lineage, or if they begin later than those of `cold`.
 pub(crate) fn follow(
     log: &EngineLog,
-    mirror: &Mirrored,
+    mirror: &MirrorEnd,
     known: Known,
     answers: [Found; 6],
     cold: &Restart,
@@ -318,9 +318,10 @@ mod tests {
         log: &EngineLog,
         (first, end): (u64, u64),
         last: u64,
-        change: impl FnOnce(&mut Mirrored),
+        change: impl FnOnce(&mut MirrorEnd),
     ) -> Option<Restart> {
-        let mut mirror = Mirrored {
+        let mut mirror = MirrorEnd {
+            partition: PartitionId(0),
             topic_id: 9,
             floor: 1,
             is_trimmed: false,
@@ -369,7 +370,7 @@ mod tests {
     fn a_mirror_that_is_of_no_use_is_not_followed() {
         let log = log(Some(36_000_000), None);
         let is_followed =
-            |ends, last, change: fn(&mut Mirrored)| followed(&log, ends, last, change).is_some();
+            |ends, last, change: fn(&mut MirrorEnd)| followed(&log, ends, last, change).is_some();
         let ends = (0, 90_000_000);
         assert!(is_followed(ends, 89_000_000, |_| {}));
         // Another topic, records that the engine does not have, and another lineage.

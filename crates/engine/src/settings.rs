@@ -1,6 +1,6 @@
 //! The settings of an engine.
 
-use broker::engine::Restart;
+use broker::engine::{MirrorEnd, Restart};
 use broker::mail::{HomeId, PartitionId};
 use std::fmt;
 use std::sync::Arc;
@@ -74,24 +74,7 @@ pub struct EnginePartition {
     /// The place where the tail continues, if the home has earlier records of the partition.
     pub resume: Option<Resume>,
     /// The end of the node's mirror of the partition, at the node's start.
-    pub mirrored: Option<Mirrored>,
-}
-
-/// The end of a mirror: a copy of a partition's records that the node has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mirrored {
-    /// [`Restart::topic_id`] of its records.
-    pub topic_id: u32,
-    /// The mirror has every record from this offset on.
-    pub floor: u64,
-    /// The mirror had earlier ones, and has dropped them for their age or size.
-    pub is_trimmed: bool,
-    /// The offset of its newest record.
-    pub head: u64,
-    /// The time of that record, in milliseconds since 1970.
-    pub head_ms: u64,
-    /// The lineage of that record.
-    pub lineage: u32,
+    pub mirrored: Option<MirrorEnd>,
 }
 
 /// A place in a partition of which a home knows the records before.

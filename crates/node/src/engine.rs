@@ -3,7 +3,7 @@
 //! The node does not know which engine it is, nor how the client speaks with it. A client has
 //! threads of its own; it brings letters by a function that never waits.
 
-use broker::engine::{EngineLetter, EngineRequest, LineageStart};
+use broker::engine::{EngineLetter, EngineRequest, LineageStart, MirrorEnd};
 use broker::mail::{HomeId, PartitionId};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub trait Engine: Send {
     fn start(
         self: Box<Self>,
         tailed: &[Tailed],
-        mirrored: &[MirroredTail],
+        mirrored: &[MirrorEnd],
         letters: Letters,
     ) -> Result<Box<dyn EngineClient>, String>;
 }
@@ -58,25 +58,6 @@ pub struct Tailed {
     pub lineages: Vec<LineageStart>,
     /// Homes have everything up to this offset.
     pub through: u64,
-}
-
-/// The end of a partition's mirror on this node's disk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MirroredTail {
-    /// Numbered over all logs.
-    pub partition: PartitionId,
-    /// The engine's identity of the topic.
-    pub topic_id: u32,
-    /// The mirror has every record from this offset on.
-    pub floor: u64,
-    /// The mirror had earlier ones, and has dropped them for their age or size.
-    pub is_trimmed: bool,
-    /// The offset of its newest record.
-    pub head: u64,
-    /// The engine's time of that record, in milliseconds since 1970.
-    pub head_ms: u64,
-    /// The leader epoch of that record.
-    pub lineage: u32,
 }
 
 /// The operator's options for the client.

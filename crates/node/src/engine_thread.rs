@@ -9,13 +9,13 @@ mod adopting;
 
 pub(crate) use adopting::EngineAdoption;
 
-use crate::engine::{Engine, EngineClient, EngineStatistics, Letters, MirroredTail, Tailed};
+use crate::engine::{Engine, EngineClient, EngineStatistics, Letters, Tailed};
 use crate::engine_worker::{EngineOutputs, EngineWorker};
 use crate::mailbox::{Address, Post};
 use crate::orders::EngineOrder;
 use crate::report::Asked;
 use crate::vital::Vital;
-use broker::engine::{EngineLetter, EngineRequest};
+use broker::engine::{EngineLetter, EngineRequest, MirrorEnd};
 use broker::mail::HomeId;
 use broker::settings::{Durability, Settings};
 use std::io;
@@ -69,7 +69,7 @@ pub(crate) struct Surroundings {
 pub(crate) fn spawn(
     engine: Box<dyn Engine>,
     settings: &Settings,
-    mirrored: &[MirroredTail],
+    mirrored: &[MirrorEnd],
     surroundings: Surroundings,
 ) -> Result<JoinHandle<io::Result<()>>, String> {
     let client = start(engine, (&[], mirrored), &surroundings.own)?;
@@ -88,7 +88,7 @@ pub(crate) fn spawn_adopting(
 
 fn start(
     engine: Box<dyn Engine>,
-    (tailed, mirrored): (&[Tailed], &[MirroredTail]),
+    (tailed, mirrored): (&[Tailed], &[MirrorEnd]),
     own: &Sender<ToEngine>,
 ) -> Result<Box<dyn EngineClient>, String> {
     let own = own.clone();

@@ -10,7 +10,6 @@ mod mirror;
 pub(crate) use adopting::LogAdoption;
 pub(crate) use mirror::open_mirror;
 
-use crate::engine::MirroredTail;
 use crate::logs::{HomeLetters, LogStatistics, LogTime, LogWorker};
 use crate::mailbox::{Address, Post, ToLog};
 use crate::memory::MemfdMemory;
@@ -19,6 +18,7 @@ use crate::report::Asked;
 use crate::restore::Restoration;
 use crate::vital::Vital;
 use broker::disk::DiskLetter;
+use broker::engine::MirrorEnd;
 use broker::mail::HomeId;
 use broker::settings::{OlderEpoch, Settings};
 use disk::{FileDisk, OpenDiskError};
@@ -120,7 +120,7 @@ pub(crate) struct OpenLog {
     /// The restored state of each home.
     pub restorations: Vec<Restoration>,
     /// The ends of a mirror's partitions.
-    pub mirrored: Vec<MirroredTail>,
+    pub mirrored: Vec<MirrorEnd>,
     /// Notices for the operator.
     pub notices: Vec<String>,
 }

@@ -3,7 +3,7 @@
 //! It is read on the thread that starts the node, and stored into a home on the home's own thread,
 //! because the memory of segments belongs to that thread.
 
-use crate::engine::MirroredTail;
+use broker::engine::MirrorEnd;
 use broker::home::{FoundWindow, Home, HomeOutputs, MirroredContent};
 use broker::mail::{Code, PartitionId};
 use broker::settings::Settings;
@@ -199,7 +199,7 @@ impl Restoration {
         store: &mut Store<D>,
         settings: &Settings,
         log: u16,
-    ) -> Result<(Vec<Restoration>, Vec<MirroredTail>), StoreError> {
+    ) -> Result<(Vec<Restoration>, Vec<MirrorEnd>), StoreError> {
         let mut homes = Restoration::of_nothing(settings, log, store.is_available());
         let (mut tails, mut contents) = (Vec::new(), BTreeMap::new());
         let Some(log) = settings.logs.get(usize::from(log)) else {
@@ -219,7 +219,7 @@ impl Restoration {
             if begun == 0 || offset != head || head < mirrored.floor {
                 continue;
             }
-            tails.push(MirroredTail {
+            tails.push(MirrorEnd {
                 partition: log.first_partition.nth(number),
                 topic_id: mirrored.topic_id,
                 floor: mirrored.floor,

@@ -12,16 +12,16 @@ use crate::logging::{Level, Log, Target};
 use ::engine::admin::{self, Description, Lack};
 use ::engine::control::{Control, ControlEntry, ControlLetter};
 use ::engine::{
-    EngineError, EngineLog, EnginePartition, EngineSettings, LogLines, Login, Mirrored, Resume,
-    Security, Severity, TlsSettings,
+    EngineError, EngineLog, EnginePartition, EngineSettings, LogLines, Login, Resume, Security,
+    Severity, TlsSettings,
 };
 use anyhow::anyhow;
-use broker::engine::{EngineRequest, WINDOW_MS};
+use broker::engine::{EngineRequest, MirrorEnd, WINDOW_MS};
 use broker::mail::HomeId;
 use broker::settings::Settings;
 use node::engine::{
     Engine, EngineClient, EngineLogin, EngineOptions, EnginePassword, EngineStatistics, EngineTls,
-    Letters, MirroredTail, Tailed, Unroutable,
+    Letters, Tailed, Unroutable,
 };
 use std::fs;
 use std::io::{self, Write};
@@ -277,7 +277,7 @@ impl Engine for Linked {
     fn start(
         self: Box<Self>,
         tailed: &[Tailed],
-        mirrored: &[MirroredTail],
+        mirrored: &[MirrorEnd],
         letters: Letters,
     ) -> Result<Box<dyn EngineClient>, String> {
         let Linked(mut settings) = *self;
@@ -289,15 +289,8 @@ impl Engine for Linked {
                 through: tailed.through,
                 lineage: tailed.lineages.last().map(|last| last.lineage),
             });
-            let mirror = mirrored.iter().find(|mirror| mirror.partition == partition.id);
-            partition.mirrored = mirror.map(|mirror| Mirrored {
-                topic_id: mirror.topic_id,
-                floor: mirror.floor,
-                is_trimmed: mirror.is_trimmed,
-                head: mirror.head,
-                head_ms: mirror.head_ms,
-                lineage: mirror.lineage,
-            });
+            partition.mirrored =
+                mirrored.iter().find(|mirror| mirror.partition == partition.id).copied();
         }
         let started = ::engine::Engine::start(settings, move |_, letter| letters(letter));
         let engine = started.map_err(|error| error.to_string())?;

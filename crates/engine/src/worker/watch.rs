@@ -6,8 +6,8 @@
 use super::Worker;
 use crate::beginning::{Found, Known, Question, begin, follow, following_from_ms, topic_id};
 use crate::partition::{Finding, Life, Partition};
-use crate::settings::{Mirrored, Severity};
-use broker::engine::{EngineLetter, Restart};
+use crate::settings::Severity;
+use broker::engine::{EngineLetter, MirrorEnd, Restart};
 use broker::mail::HomeId;
 use kafka::{Error, ListedOffset, OffsetQuery, PartitionDescription, TopicDescription};
 use std::collections::HashMap;
@@ -362,7 +362,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
     }
 
     /// The end of a partition's mirror, at its first beginning.
-    fn mirrored(&self, index: usize) -> Option<&Mirrored> {
+    fn mirrored(&self, index: usize) -> Option<&MirrorEnd> {
         let partition = &self.partitions[index];
         let place = &self.settings.logs[partition.log].partitions[partition.place as usize];
         place.mirrored.as_ref()

@@ -2,12 +2,12 @@
 //! threads.
 
 use super::Node;
-use crate::engine::MirroredTail;
 use crate::log_thread::{self, OpenLog, OpenOptions, Surroundings};
 use crate::mailbox::ToLog;
 use crate::options::{NodeOptions, StartError};
 use crate::restore::Restoration;
 use crate::upgrade::Inherited;
+use broker::engine::MirrorEnd;
 use broker::settings::{Durability, LogSettings, Settings};
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 /// The restored state of each home, and the ends of mirrors.
-type Opened = (Vec<Vec<Restoration>>, Vec<MirroredTail>);
+type Opened = (Vec<Vec<Restoration>>, Vec<MirrorEnd>);
 
 impl Node {
     /// Starts the log threads, with opened logs or with those of the old process; returns the

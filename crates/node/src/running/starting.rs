@@ -2,7 +2,7 @@
 
 use super::{Node, Shards, logs};
 use crate::admission::Admission;
-use crate::engine::{Engine, MirroredTail};
+use crate::engine::Engine;
 use crate::engine_thread::{self, ToEngine};
 use crate::io_thread::{Ready, Shared, ThreadParts};
 use crate::log_thread::{self, OpenLog};
@@ -14,6 +14,7 @@ use crate::restore::Restoration;
 use crate::upgrade::Inherited;
 use crate::users::Users;
 use crate::vital::Vital;
+use broker::engine::MirrorEnd;
 use net::system::Passage;
 use net::{Transport, Unopened};
 use std::io;
@@ -156,7 +157,7 @@ impl Node {
     fn start_engine(
         &mut self,
         engine: Option<Box<dyn Engine>>,
-        mirrored: &[MirroredTail],
+        mirrored: &[MirrorEnd],
         heir: &mut Option<Inherited>,
         incoming: Receiver<ToEngine>,
     ) -> Result<(), StartError> {

@@ -10,7 +10,6 @@ use broker::settings::{Durability, LogSettings, RuleSettings, Settings};
 use log::store::hostile::HostileDisk;
 use log::store::{Store, StoreSettings};
 use log::{HeapMemory, RecordView};
-use node::engine::MirroredTail;
 use node::logs::{LogTime, LogWorker};
 use node::restore::Restoration;
 use node::timing::UNTIMED;
@@ -146,7 +145,7 @@ impl Engine {
     }
 
     /// A beginning behind the end of a mirror: it reads two windows before that.
-    pub fn following(&self, tail: &MirroredTail) -> Restart {
+    pub fn following(&self, tail: &MirrorEnd) -> Restart {
         let from_ms = tail.head_ms.saturating_sub(2 * W_MS + 30_000);
         let before = self.log.iter().take_while(|record| record.time_ms < from_ms);
         let after = before.last().map_or(0, |last| last.offset);
@@ -178,7 +177,7 @@ pub struct Node {
     pub disk: HostileDisk,
     memory: HeapMemory,
     out: HomeOutputs,
-    tail: Option<MirroredTail>,
+    tail: Option<MirrorEnd>,
     at_ms: u64,
     /// The log thread does nothing.
     pub is_hanging: bool,
@@ -273,7 +272,7 @@ impl Node {
     }
 
     /// The end of the mirror at the start.
-    pub fn mirrored(&self) -> Option<MirroredTail> {
+    pub fn mirrored(&self) -> Option<MirrorEnd> {
         self.tail
     }
 
