@@ -177,7 +177,7 @@ impl Home {
         }
     }
 
-    /// Records up to an offset are not in the mirror, nor in memory.
+    /// The mirror lacks the record at an offset: the disk is asked for none up to it.
     pub(super) fn break_mirror(&mut self, local: u32, through: u64) {
         let partition = &mut self.partitions[local as usize];
         if !partition.has_disk {
