@@ -129,8 +129,9 @@ impl<'a> Tags<'a> {
 
     /// True without tags.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.iter().next().is_none()
+        matches!(self.0, Kept::Slice([])) || self.iter().next().is_none()
     }
 }
 

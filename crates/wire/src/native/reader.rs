@@ -13,6 +13,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
+    #[inline]
     pub(super) fn byte(&mut self) -> Result<u8, FrameError> {
         let (&byte, rest) = self.rest.split_first().ok_or(FrameError::Truncated)?;
         self.rest = rest;
@@ -20,6 +21,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a flags byte; only bits in `defined` and the options bit may be set.
+    #[inline]
     pub(super) fn flags(&mut self, defined: u8) -> Result<u8, FrameError> {
         let flags = self.byte()?;
         match flags & !(defined | flag::OPTIONS) {
@@ -28,12 +30,14 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn varint(&mut self) -> Result<u64, FrameError> {
         let (value, rest) = varint::decode(self.rest)?;
         self.rest = rest;
         Ok(value)
     }
 
+    #[inline]
     pub(super) fn varint_u32(&mut self) -> Result<u32, FrameError> {
         u32::try_from(self.varint()?).map_err(|_| FrameError::NumberTooLarge)
     }
@@ -52,6 +56,7 @@ impl<'a> Reader<'a> {
 
     /// Reads an offset and its `prev`, which is encoded as the distance to it: at least 1, and
     /// never before offset 0.
+    #[inline]
     pub(super) fn offset_and_prev(&mut self) -> Result<(u64, u64), FrameError> {
         let offset = self.varint()?;
         let delta = self.varint()?;
@@ -83,6 +88,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the rest of the frame as the payload.
+    #[inline]
     pub(super) fn payload(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }

@@ -311,16 +311,16 @@ fn read_message<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, FrameError> 
     let flags = reader.flags(flag::RETAINED)?;
     let alias = reader.varint_u32()?;
     let (offset, prev) = reader.offset_and_prev()?;
-    let options = Options::read(reader, flags)?;
-    Ok(Message {
-        alias,
-        offset,
-        prev,
-        retained: read_retained(flags),
-        lineage: lineage(options)?,
-        attributes: supported(options)?,
-        payload: reader.payload(),
-    })
+    let (lineage, attributes) = match flags & flag::OPTIONS {
+        0 => Default::default(),
+        _ => {
+            let options = Options::read(reader, flags)?;
+            (lineage(options)?, supported(options)?)
+        }
+    };
+    let retained = read_retained(flags);
+    let payload = reader.payload();
+    Ok(Message { alias, offset, prev, retained, lineage, attributes, payload })
 }
 
 fn read_named_message<'a>(reader: &mut Reader<'a>) -> Result<NamedMessage<'a>, FrameError> {
