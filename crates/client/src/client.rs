@@ -46,8 +46,8 @@ pub struct Options {
     pub connect_timeout_ms: u64,
     /// Maximum time that [`Client::close`] waits for answers, in milliseconds.
     pub close_timeout_ms: u64,
-    /// Maximum number of events that wait for the application, beside up to 64 that it has taken
-    /// together; at the maximum, the socket is not read.
+    /// Maximum number of events that wait for the application, beside up to as many that it has
+    /// taken together; at the maximum, the socket is not read.
     pub events_max: usize,
     /// Maximum number of commands that wait for the thread; at the maximum, a call blocks.
     pub commands_max: usize,

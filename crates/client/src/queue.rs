@@ -1,6 +1,6 @@
 //! A bounded queue between the application's threads and the client's. It grows with its use, where
-//! a channel of the standard library takes all its memory at the begin, and a receiver takes many
-//! items with one lock.
+//! a channel of the standard library takes all its memory at the begin. A receiver takes all items
+//! with one lock, and a sender gives many: buffers change hands, and no item is moved.
 //!
 //! Place: under commands and events. One sender (shared by reference), one receiver.
 
@@ -11,8 +11,8 @@ use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TryS
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The maximum number of items that a receiver takes together, beside those in the queue.
-const BATCH_MAX: usize = 64;
+/// The number of items that an idle queue keeps memory for.
+pub const IDLE_ITEMS: usize = 64;
 
 struct Inner<T> {
     items: VecDeque<T>,
@@ -111,13 +111,23 @@ impl<T> Sender<T> {
             return Err(Gone);
         }
         let room = self.0.items_max.saturating_sub(inner.items.len());
-        if items.len() <= room {
+        if inner.items.is_empty() && items.len() <= room {
+            std::mem::swap(&mut inner.items, items);
+        } else if items.len() <= room {
             inner.items.append(items);
         } else {
             inner.items.extend(items.drain(..room));
         }
         self.0.announce(inner);
         Ok(items.is_empty())
+    }
+
+    /// Returns the memory of an empty queue to the allocator, but for [`IDLE_ITEMS`].
+    pub fn shrink(&self) {
+        let mut inner = self.0.lock();
+        if inner.items.is_empty() {
+            inner.items.shrink_to(IDLE_ITEMS);
+        }
     }
 
     /// Adds an item if there is room.
@@ -219,14 +229,11 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Takes the first item, and further ones for the next calls.
+    /// Takes the first item, and the others for the next calls.
     fn take(&self, inner: &mut Inner<T>) -> Option<T> {
-        let first = inner.items.pop_front()?;
-        let more = inner.items.len().min(BATCH_MAX - 1);
-        self.taken.borrow_mut().extend(inner.items.drain(..more));
-        if inner.items.is_empty() {
-            inner.items.shrink_to(BATCH_MAX);
-        }
+        let mut taken = self.taken.borrow_mut();
+        std::mem::swap(&mut *taken, &mut inner.items);
+        let first = taken.pop_front()?;
         if inner.blocked_count > 0 {
             self.queue.room.notify_all();
         }

@@ -152,6 +152,9 @@ impl<G: Ground> Shell<G> {
         if self.ground.poll(timeout, &mut events).is_err() {
             return false;
         }
+        if events.is_empty() && timeout != Some(Duration::ZERO) {
+            self.free_memory();
+        }
         for event in events.drain(..) {
             self.net_event(event);
         }
@@ -168,6 +171,16 @@ impl<G: Ground> Shell<G> {
         self.write();
         self.deliver();
         !self.is_finished() && !self.close_is_done()
+    }
+
+    /// Frees the memory that a burst of events has left: nothing has arrived for a while.
+    fn free_memory(&mut self) {
+        if self.session.events().is_empty() {
+            self.session.events().shrink_to(queue::IDLE_ITEMS);
+        }
+        if let Some(events) = &self.events {
+            events.shrink();
+        }
     }
 
     fn now_ms(&self) -> u64 {

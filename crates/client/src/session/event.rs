@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::fault::{self, Fault};
-use wire::native::{ErrorCode, GapReason, Position, SkipReason};
+use wire::native::{Attributes, ErrorCode, GapReason, Position, SkipReason, Tag};
 
 /// Identifies one subscription of a session over all reconnects.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -39,6 +39,38 @@ pub struct Message {
     /// The time of its receipt by the server, in milliseconds since 1970; known only in pages of
     /// history.
     pub time_ms: Option<u64>,
+}
+
+impl Message {
+    /// A message without what only some have.
+    #[inline]
+    pub(super) fn new(
+        topic: Arc<str>,
+        position: Position,
+        attributes: &Attributes<'_>,
+        payload: &[u8],
+    ) -> Message {
+        let content_type = attributes.content_type.map(str::to_owned);
+        let owned = |tag: Tag<'_>| (tag.key.to_owned(), tag.value.to_owned());
+        // Most have none, and this is quicker than an empty iteration.
+        let tags = match attributes.tags.is_empty() {
+            true => Vec::new(),
+            false => attributes.tags.iter().map(owned).collect(),
+        };
+        Message {
+            subscription: None,
+            also: Vec::new(),
+            topic,
+            position,
+            partition: None,
+            prev: 0,
+            payload: payload.to_vec(),
+            content_type,
+            tags,
+            retained: false,
+            time_ms: None,
+        }
+    }
 }
 
 /// The cause of a reported hole.

@@ -3,12 +3,13 @@
 //! Place: from the frames to the events, beside `inbound`, which handles plain topics.
 //! [`crate::cursors`] decides which messages are new.
 
-use wire::native::{CaughtUp, Gap, List, NamedMessage, PartitionBeginning, Position, Skipped};
+use wire::native::{
+    CaughtUp, Gap, List, NamedMessage, PartitionBeginning, Position, Retained, Skipped,
+};
 
 use super::Session;
-use super::event::{Event, GapCause, SubscriptionId};
+use super::event::{Event, GapCause, Message, SubscriptionId};
 use super::report::ReportedGap;
-use super::subscriptions::message_of;
 use crate::cursors::Arrival;
 use crate::fault::{self, Fault};
 
@@ -83,9 +84,16 @@ impl Session {
             }
         }
         self.counters.messages += 1;
-        let mut message = message_of(&taken, frame.topic.into(), frame);
-        message.partition = Some(frame.partition);
-        self.events.push_back(Event::Message(message));
+        let [first, also @ ..] = &taken[..] else { return };
+        let topic = frame.topic.into();
+        self.events.push_back(Event::Message(Message {
+            subscription: Some(SubscriptionId(*first)),
+            also: also.iter().map(|id| SubscriptionId(*id)).collect(),
+            partition: Some(frame.partition),
+            prev: frame.prev,
+            retained: frame.retained == Retained::Yes,
+            ..Message::new(topic, frame.position, &frame.attributes, frame.payload)
+        }));
     }
 
     pub(super) fn filter_caught_up(&mut self, frame: &CaughtUp, partition: u32) {

@@ -8,17 +8,16 @@ use std::sync::Arc;
 use wire::Step;
 use wire::native::{
     CaughtUp, ErrorCode, ErrorFrame, FrameError, Gap, GoAway, HistoryPage as PageFrame,
-    Message as MessageFrame, NamedMessage, Position, Published as PublishedFrame, Reference,
+    Message as MessageFrame, Position, Published as PublishedFrame, Reference, Retained,
     ServerFrame, Skipped, Subscribed, SubscribedTo, Unsubscribed, Welcome,
 };
 use wire::websocket::{Assembler, CloseCode, Event as WebSocketEvent, Kind, Opcode, Role};
 
 use super::event::{
-    Answer, Event, GapCause, HistoryGap, HistoryPage, Published, Reason, ServerError,
+    Answer, Event, GapCause, HistoryGap, HistoryPage, Message, Published, Reason, ServerError,
     SubscriptionId,
 };
 use super::report::ReportedGap;
-use super::subscriptions::message_of;
 use super::{Limits, Phase, ReturnPlan, Session};
 use crate::fault::{self, Fault};
 use crate::proof::Verdict;
@@ -114,6 +113,11 @@ impl Session {
             }
             WebSocketEvent::Text(_) => self.broken("a text message", now_ms),
             WebSocketEvent::Binary(payload) => match ServerFrame::decode(payload) {
+                // Nearly all frames are this one: it is not moved once more.
+                Ok(ServerFrame::Message(message)) if self.phase == Phase::Ready => {
+                    self.message(&message);
+                    Ok(())
+                }
                 Ok(frame) => self.frame(frame, now_ms),
                 Err(
                     error @ (FrameError::UnknownFrame(_)
@@ -243,7 +247,7 @@ impl Session {
             Verdict::Next => None,
             Verdict::Hole { from, to } => Some((from, to)),
         };
-        let topic = subscription.filter.clone();
+        let topic = subscription.shared_topic();
         let position = subscription.position();
         let is_caught_up = std::mem::take(&mut subscription.caught_up_due);
         subscription.report.messages += 1;
@@ -253,19 +257,13 @@ impl Session {
         if is_caught_up {
             self.tell_caught_up(id, topic.clone(), position);
         }
-        let named = NamedMessage {
-            topic: "",
-            partition: 0,
-            position,
-            prev: frame.prev,
-            retained: frame.retained,
-            subscription: None,
-            lineage: None,
-            attributes: frame.attributes,
-            payload: frame.payload,
-        };
         self.counters.messages += 1;
-        self.events.push_back(Event::Message(message_of(&[id], topic, &named)));
+        self.events.push_back(Event::Message(Message {
+            subscription: Some(SubscriptionId(id)),
+            prev: frame.prev,
+            retained: frame.retained == Retained::Yes,
+            ..Message::new(topic, position, &frame.attributes, frame.payload)
+        }));
     }
 
     fn caught_up(&mut self, frame: &CaughtUp) {
@@ -399,20 +397,13 @@ impl Session {
             .records
             .iter()
             .map(|record| {
-                let named = NamedMessage {
-                    topic: "",
-                    partition: 0,
-                    position: Position { epoch: frame.epoch, offset: record.offset },
+                let position = Position { epoch: frame.epoch, offset: record.offset };
+                Message {
                     prev: record.prev,
-                    retained: record.retained,
-                    subscription: None,
-                    lineage: None,
-                    attributes: record.attributes,
-                    payload: record.payload,
-                };
-                let mut message = message_of(&[], topic.clone(), &named);
-                message.time_ms = Some(record.time_ms);
-                message
+                    retained: record.retained == Retained::Yes,
+                    time_ms: Some(record.time_ms),
+                    ..Message::new(topic.clone(), position, &record.attributes, record.payload)
+                }
             })
             .collect();
         let page = HistoryPage {

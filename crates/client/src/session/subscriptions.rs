@@ -11,7 +11,6 @@ use wire::native::{
     SubscribeRequest,
 };
 
-use super::event::{Message, SubscriptionId};
 use super::report::Report;
 use super::settings::SubscribeOptions;
 use crate::cursors::Cursors;
@@ -52,6 +51,9 @@ pub(super) struct Subscriptions {
     by_filter: HashMap<Arc<str>, u32>,
     last_id: u32,
 }
+
+/// The number of messages that share one copy of their topic.
+const TOPIC_SHARES: u64 = 256;
 
 /// Whether a name is a filter with wildcards.
 pub(super) fn is_wild(filter: &str) -> bool {
@@ -242,6 +244,15 @@ impl Subscriptions {
 }
 
 impl Subscription {
+    /// The topic for the next message. A new copy at times: the application's threads count their
+    /// references down while this one counts up, and would share the cache line of the count.
+    pub(super) fn shared_topic(&mut self) -> Arc<str> {
+        if self.report.messages % TOPIC_SHARES == TOPIC_SHARES - 1 {
+            self.filter = Arc::from(&*self.filter);
+        }
+        self.filter.clone()
+    }
+
     /// The item for a SUBSCRIBE: from the cursor if there is one. `cursors` are those of a filter.
     pub(super) fn item<'a>(
         &'a self,
@@ -268,31 +279,5 @@ impl Subscription {
     /// The cursor, or the zero position without one.
     pub(super) fn position(&self) -> Position {
         self.proof.cursor().unwrap_or_default()
-    }
-}
-
-/// Copies a message for these subscriptions.
-pub(super) fn message_of(
-    subscriptions: &[u32],
-    topic: Arc<str>,
-    message: &wire::native::NamedMessage<'_>,
-) -> Message {
-    Message {
-        subscription: subscriptions.first().copied().map(SubscriptionId),
-        also: subscriptions.iter().skip(1).map(|id| SubscriptionId(*id)).collect(),
-        topic,
-        position: message.position,
-        partition: None,
-        prev: message.prev,
-        payload: message.payload.to_vec(),
-        content_type: message.attributes.content_type.map(str::to_owned),
-        tags: message
-            .attributes
-            .tags
-            .iter()
-            .map(|tag| (tag.key.to_owned(), tag.value.to_owned()))
-            .collect(),
-        retained: message.retained == wire::native::Retained::Yes,
-        time_ms: None,
     }
 }
