@@ -603,7 +603,7 @@ mod tests {
             topic: "prices".to_owned(),
             topic_prefix: String::new(),
             partitioner: Partitioner::Murmur2,
-            headers: Vec::new(),
+            foreign: Default::default(),
             age_ms: None,
             bytes: None,
             once_ms: 300_000,

@@ -210,7 +210,7 @@ mod tests {
             topic: "prices".to_owned(),
             topic_prefix: String::new(),
             partitioner: Partitioner::Murmur2,
-            headers: Vec::new(),
+            foreign: Default::default(),
             age_ms,
             bytes,
             once_ms: 300_000,

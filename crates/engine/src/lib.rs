@@ -31,8 +31,8 @@ mod worker;
 
 pub use record::{Mapping, Memory, OutRecord, RawRecord, Unroutable};
 pub use settings::{
-    EngineLog, EnginePartition, EngineSettings, LogLine, LogLines, Login, Resume, Security,
-    Severity, TlsSettings, Token, TokenSource,
+    EngineLog, EnginePartition, EngineSettings, Foreign, LogLine, LogLines, Login, Resume,
+    Security, Severity, TlsSettings, Token, TokenSource,
 };
 pub use statistics::{EngineStatistics, UnroutableCounts};
 

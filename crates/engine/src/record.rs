@@ -6,9 +6,13 @@
 //! counter), `crore.p` its producer (connection, sequence, id), `crore.k` is its idempotency key.
 //! Numbers have 8 bytes, the lowest first.
 //!
+//! A log may give records without a key a topic, and remove the five bytes that the clients of a
+//! schema registry write before the payload: a zero, and the schema's number.
+//!
 //! Any producer may write any bytes. A record that is not a message of this partition is
 //! [`Unroutable`], never half of a message.
 
+use crate::settings::Foreign;
 use broker::engine::{EnginePublish, RunName, TailRecord};
 use broker::mail::{
     Code, IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX, ProducerStamp, Publication,
@@ -49,6 +53,8 @@ pub enum Unroutable {
     WrongPartition,
     /// A header that belongs to Crore has no valid value.
     InvalidHeader,
+    /// It does not begin with the number of a schema, in a log that removes such numbers.
+    NoSchemaId,
 }
 
 /// The common properties of a log's messages.
@@ -60,8 +66,8 @@ pub struct Mapping {
     pub partitioner: Partitioner,
     /// The number of partitions.
     pub partitions_count: u32,
-    /// Names of headers that become tags.
-    pub headers: Vec<Box<str>>,
+    /// Records of other producers.
+    pub foreign: Foreign,
     /// Longest payload, in bytes.
     pub payload_bytes_max: usize,
 }
@@ -133,20 +139,31 @@ impl Mapping {
         record: &RawRecord<'_>,
         memory: &mut Memory,
     ) -> Result<TailRecord, Unroutable> {
-        let key = record.key.ok_or(Unroutable::NoKey)?;
+        let null_key_topic = self.foreign.null_key_topic.as_deref();
+        let (prefix, key) = match (record.key, null_key_topic) {
+            (Some(key), _) => (self.topic_prefix.as_bytes(), key),
+            (None, Some(topic)) => (&[][..], topic.as_bytes()),
+            (None, None) => return Err(Unroutable::NoKey),
+        };
         let headers = self.read_headers(record.headers)?;
-        let payload = record.value.unwrap_or_default();
+        let payload = match record.value {
+            Some(value) if self.foreign.strips_schema_id && headers.name.is_none() => {
+                without_schema_id(value)?
+            }
+            value => value.unwrap_or_default(),
+        };
         if payload.len() > self.payload_bytes_max {
             return Err(Unroutable::TooLong);
         }
-        let topic = memory.copy(&[self.topic_prefix.as_bytes(), key]);
+        let topic = memory.copy(&[prefix, key]);
         let text = str::from_utf8(&topic).map_err(|_| Unroutable::InvalidTopic)?;
         TopicName::parse(text).map_err(|_| Unroutable::InvalidTopic)?;
         // Names with `$` are the nodes' own.
         if key.is_empty() || text.starts_with('$') && headers.name.is_none() {
             return Err(Unroutable::InvalidTopic);
         }
-        if self.partitioner.partition_of(key, self.partitions_count) != place {
+        let is_keyed = record.key.is_some();
+        if is_keyed && self.partitioner.partition_of(key, self.partitions_count) != place {
             return Err(Unroutable::WrongPartition);
         }
         let publication = Publication {
@@ -214,7 +231,7 @@ impl Mapping {
         } else if let Some(key) = name.strip_prefix(TAG_PREFIX) {
             read.tags.push(Tag { key, value });
         } else if name.starts_with(EVENT_PREFIX)
-            || self.headers.iter().any(|listed| **listed == *name)
+            || self.foreign.tag_headers.iter().any(|listed| **listed == *name)
         {
             read.tags.push(Tag { key: name, value });
         }
@@ -248,6 +265,14 @@ impl Headers<'_> {
             return Err(Unroutable::InvalidHeader);
         }
         Ok(memory.copy(&[&block]))
+    }
+}
+
+/// The payload behind the number of its schema.
+fn without_schema_id(value: &[u8]) -> Result<&[u8], Unroutable> {
+    match value {
+        [0, _, _, _, _, payload @ ..] => Ok(payload),
+        _ => Err(Unroutable::NoSchemaId),
     }
 }
 
@@ -303,7 +328,7 @@ mod tests {
             topic_prefix: "orders/".into(),
             partitioner: Partitioner::Murmur2,
             partitions_count: 1,
-            headers: vec!["trace".into()],
+            foreign: Foreign { tag_headers: vec!["trace".into()], ..Foreign::default() },
             payload_bytes_max: 100,
         }
     }
@@ -373,6 +398,38 @@ mod tests {
         assert!(message.name.is_none() && producer.is_none() && idempotency_key.is_empty());
         let tombstone = RawRecord { value: None, ..raw(Some(b"a"), &[]) };
         assert!(read(&tombstone).expect("a message").publication.payload.is_empty());
+    }
+
+    #[test]
+    fn a_record_without_a_key_has_the_topic_of_the_log() {
+        let null_key_topic = Some("orders/all".into());
+        let foreign = Foreign { null_key_topic, ..Foreign::default() };
+        let mapping = Mapping { foreign, ..mapping() };
+        let topic = |record| {
+            let message = mapping.to_message(0, &record, &mut Memory::default());
+            message.expect("a message").publication.topic
+        };
+        assert_eq!(&*topic(raw(None, &[])), b"orders/all");
+        assert_eq!(&*topic(raw(Some(b"a"), &[])), b"orders/a");
+    }
+
+    #[test]
+    fn the_number_of_a_schema_is_removed_from_other_producers_records() {
+        let foreign = Foreign { strips_schema_id: true, ..Foreign::default() };
+        let mapping = Mapping { foreign, ..mapping() };
+        let payload = |record| {
+            let message = mapping.to_message(0, &record, &mut Memory::default());
+            message.map(|message| message.publication.payload.to_vec())
+        };
+        let value = |value| RawRecord { value, ..raw(Some(b"a"), &[]) };
+        assert_eq!(payload(value(Some(b"\0\0\0\x01\x02{}"))), Ok(b"{}".to_vec()));
+        assert_eq!(payload(value(Some(b"\0\0\0\x01\x02"))), Ok(Vec::new()));
+        assert_eq!(payload(value(None)), Ok(Vec::new()));
+        for other in [&b""[..], b"{}", b"\0\0\0\x01", b"\x01\0\0\0\x01{}"] {
+            assert_eq!(payload(value(Some(other))), Err(Unroutable::NoSchemaId));
+        }
+        let own = [(&b"crore.n"[..], &[0; 16][..])];
+        assert_eq!(payload(raw(Some(b"a"), &own)), Ok(b"hello".to_vec()));
     }
 
     #[test]

@@ -52,8 +52,8 @@ pub struct EngineLog {
     pub topic_prefix: String,
     /// The producers' choice of a partition by key.
     pub partitioner: Partitioner,
-    /// Names of headers of other producers that become tags, beside `ce_*` and `crore.tag.*`.
-    pub headers: Vec<String>,
+    /// Records of other producers.
+    pub foreign: Foreign,
     /// Records older than this are not served by a node that starts, in milliseconds. None for all.
     pub age_ms: Option<u64>,
     /// Bytes of a partition's records that a node keeps. None without a bound.
@@ -62,6 +62,18 @@ pub struct EngineLog {
     pub once_ms: u64,
     /// The partitions in their order in the topic.
     pub partitions: Vec<EnginePartition>,
+}
+
+/// The reading of other producers' records.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Foreign {
+    /// Names of headers that become tags, beside `ce_*` and `crore.tag.*`.
+    pub tag_headers: Vec<Box<str>>,
+    /// The topic of records without a key, with the log's prefix; only in a log of one partition.
+    /// None: they are unroutable.
+    pub null_key_topic: Option<Box<str>>,
+    /// Values begin with a zero and the four bytes of a schema's number, which are removed.
+    pub strips_schema_id: bool,
 }
 
 /// A partition of a log.

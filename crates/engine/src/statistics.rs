@@ -79,6 +79,8 @@ pub struct UnroutableCounts {
     pub wrong_partition: u64,
     /// A header of Crore has an invalid value.
     pub invalid_header: u64,
+    /// The value does not begin with the number of a schema.
+    pub no_schema_id: u64,
 }
 
 impl UnroutableCounts {
@@ -89,6 +91,7 @@ impl UnroutableCounts {
             Unroutable::TooLong => &mut self.too_long,
             Unroutable::WrongPartition => &mut self.wrong_partition,
             Unroutable::InvalidHeader => &mut self.invalid_header,
+            Unroutable::NoSchemaId => &mut self.no_schema_id,
         };
         *counter += 1;
         counter

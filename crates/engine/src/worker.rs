@@ -259,7 +259,7 @@ impl Log {
                 topic_prefix: log.topic_prefix.as_str().into(),
                 partitioner: log.partitioner,
                 partitions_count: log.partitions.len() as u32,
-                headers: log.headers.iter().map(|name| name.as_str().into()).collect(),
+                foreign: log.foreign.clone(),
                 payload_bytes_max: settings.payload_bytes_max as usize,
             },
             first,

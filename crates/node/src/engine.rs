@@ -147,6 +147,12 @@ pub struct EngineLog {
     pub topic: String,
     /// Use a topic that may lose acknowledged messages.
     pub allow_weak: bool,
+    /// Names of other producers' headers that become tags.
+    pub tag_headers: Vec<Box<str>>,
+    /// The topic of messages without a key; none if they are not served.
+    pub null_key_topic: Option<String>,
+    /// Other producers' values begin with the number of a schema, which is removed.
+    pub strip_schema_id: bool,
 }
 
 /// Counts of the engine's client and of its thread.
@@ -227,4 +233,6 @@ pub struct Unroutable {
     pub wrong_partition: u64,
     /// A header of Crore has no valid value.
     pub invalid_header: u64,
+    /// The value does not begin with the number of a schema, in a log with `strip_schema_id`.
+    pub no_schema_id: u64,
 }

@@ -18,6 +18,9 @@ pub fn engine(configuration: &Configuration) -> Option<EngineOptions> {
             log,
             topic: table.engine_topic().to_owned(),
             allow_weak: table.allow_weak,
+            tag_headers: table.tag_headers,
+            null_key_topic: table.null_key_topic,
+            strip_schema_id: table.strip_schema_id,
         })
         .collect();
     if logs.is_empty() {

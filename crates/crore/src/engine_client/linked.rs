@@ -12,8 +12,8 @@ use crate::logging::{Level, Log, Target};
 use ::engine::admin::{self, Description, Lack};
 use ::engine::control::{Control, ControlEntry, ControlLetter};
 use ::engine::{
-    EngineError, EngineLog, EnginePartition, EngineSettings, LogLines, Login, Resume, Security,
-    Severity, TlsSettings,
+    EngineError, EngineLog, EnginePartition, EngineSettings, Foreign, LogLines, Login, Resume,
+    Security, Severity, TlsSettings,
 };
 use anyhow::anyhow;
 use broker::engine::{EngineRequest, MirrorEnd, WINDOW_MS};
@@ -214,7 +214,11 @@ fn log_of(log: &node::engine::EngineLog, settings: &Settings) -> EngineLog {
         topic: log.topic.clone(),
         topic_prefix: of_settings.topic_prefix.clone().into(),
         partitioner: of_settings.partitioner,
-        headers: Vec::new(),
+        foreign: Foreign {
+            tag_headers: log.tag_headers.clone(),
+            null_key_topic: log.null_key_topic.as_deref().map(Into::into),
+            strips_schema_id: log.strip_schema_id,
+        },
         age_ms: (age_max_ms < u64::MAX).then_some(age_max_ms),
         bytes: Some(of_settings.log_bytes_max / u64::from(of_settings.partitions_count.max(1))),
         once_ms: WINDOW_MS,
@@ -332,6 +336,7 @@ impl EngineClient for Client {
                 too_long: unroutable.too_long,
                 wrong_partition: unroutable.wrong_partition,
                 invalid_header: unroutable.invalid_header,
+                no_schema_id: unroutable.no_schema_id,
             },
             produced: counted.produced,
             produces: counted.produce,

@@ -68,7 +68,7 @@ impl World {
             topic: self.topic.clone(),
             topic_prefix: "t/".to_owned(),
             partitioner: Partitioner::Murmur2,
-            headers: Vec::new(),
+            foreign: Default::default(),
             age_ms: None,
             bytes: None,
             once_ms: 300_000,

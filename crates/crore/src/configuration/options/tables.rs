@@ -43,6 +43,16 @@ options! {
     /// The way in which producers of a log in the engine choose partitions: murmur2 as Kafka's own
     /// client; crc32 as librdkafka, so the clients for Python, Go, .NET and Node; fnv1a as Sarama.
     partitioner: Partitioner = "murmur2", choice::<Partitioner>(), Restart;
+    /// Headers of other producers' messages in a log in the engine that become tags, beside ce_*
+    /// and crore.tag.*. Clients see tags: do not list internal headers.
+    tag_headers: Vec<Box<str>> = "", Kind::Words, Restart;
+    /// The topic of messages without a key, in a log in the engine with one partition. Not given:
+    /// such messages are not served, and counted.
+    null_key_topic: Option<String> = example "orders/all", text(255), Restart;
+    /// Remove the first five bytes of other producers' messages in a log in the engine: a zero and
+    /// the number of a schema, as clients of a schema registry write them. Messages without them
+    /// are not served, and counted.
+    strip_schema_id: bool = "false", Kind::Boolean, Restart;
     /// Keep a copy of a log in the engine on this node's disk (in node.data_dir): recoveries reach
     /// back as far as age_max and bytes_max, memory holds only cache_bytes, and a restart reads
     /// only new messages. A mirror that fails costs history, and nothing else.

@@ -131,6 +131,22 @@ fn check_log(
         let problem = format!("\"{prefix}\" cannot begin a topic");
         fault("topic_prefix", problem, "the beginning of a topic, without wildcards");
     }
+    if let Some(topic) = &log.null_key_topic {
+        if TopicName::parse(topic).is_err() || topic.starts_with('$') {
+            fault("null_key_topic", format!("\"{topic}\" is not a topic"), "a topic, not of `$`");
+        } else if topic.strip_prefix(prefix).is_none_or(str::is_empty) {
+            let problem = format!("\"{topic}\" lacks the prefix \"{prefix}\" of the log");
+            fault("null_key_topic", problem, "a topic that begins with topic_prefix");
+        }
+        if log.partitions_count != 1 {
+            let problem = "messages without a key are in all partitions".into();
+            fault("null_key_topic", problem, "a log with partitions_count = 1");
+        }
+    }
+    if let Some(name) = log.tag_headers.iter().find(|name| name.starts_with("crore.")) {
+        let problem = format!("\"{name}\" is a header of Crore");
+        fault("tag_headers", problem, "names that do not begin with \"crore.\"");
+    }
 }
 
 /// The log's topics begin with its prefix: the node must publish to no other one.

@@ -76,6 +76,30 @@ fn a_mirror_is_of_a_log_in_the_engine_and_needs_a_directory() {
 }
 
 #[test]
+fn messages_without_a_key_have_a_topic_in_a_log_of_one_partition() {
+    let with = |lines: &str| format!("{LOG}topic_prefix = \"orders/\"\n{lines}");
+    let one = "partitions_count = 1\n";
+    assert!(faults(&with(&format!("{one}null_key_topic = \"orders/all\"\n"))).is_empty());
+    check(
+        &with("null_key_topic = \"orders/all\"\n"),
+        "crore.toml:9: log.null_key_topic: messages without a key are in all partitions",
+        "partitions_count = 1",
+    );
+    for topic in ["orders/", "all", "orders"] {
+        check(
+            &with(&format!("{one}null_key_topic = \"{topic}\"\n")),
+            "crore.toml:10: log.null_key_topic: ",
+            "expected a topic",
+        );
+    }
+    check(
+        &with("tag_headers = [\"trace\", \"crore.n\"]\n"),
+        "crore.toml:9: log.tag_headers: \"crore.n\" is a header of Crore",
+        "crore.",
+    );
+}
+
+#[test]
 fn topics_of_a_log_begin_with_its_prefix() {
     let with_prefix = format!("{LOG}topic_prefix = \"orders/\"\n");
     let rule =
@@ -138,7 +162,8 @@ fn logs_in_the_engine_are_assembled() {
     let text = format!(
         "{BROKERS}tls = true\nca_file = \"ca.pem\"\nsasl_mechanism = \"SCRAM-SHA-512\"\nusername = \"u\"\n\
          password_file = \"p\"\nrack = \"eu\"\n{LOG}partitions_count = 8\ntopic = \"o.v1\"\n\
-         topic_prefix = \"orders/\"\npartitioner = \"crc32\"\nallow_weak = true\n"
+         topic_prefix = \"orders/\"\npartitioner = \"crc32\"\nallow_weak = true\n\
+         tag_headers = [\"trace\"]\nstrip_schema_id = true\n"
     );
     let mut faults = Vec::new();
     let mut configuration = Configuration::default();
@@ -154,7 +179,14 @@ fn logs_in_the_engine_are_assembled() {
     let password = EnginePassword { username: "u".into(), file: "p".into() };
     assert_eq!(engine.login, Some(EngineLogin::ScramSha512(password)));
     assert_eq!(engine.rack, "eu");
-    let log = EngineLog { log: 1, topic: "o.v1".into(), allow_weak: true };
+    let log = EngineLog {
+        log: 1,
+        topic: "o.v1".into(),
+        allow_weak: true,
+        tag_headers: vec!["trace".into()],
+        null_key_topic: None,
+        strip_schema_id: true,
+    };
     assert_eq!(engine.logs, [log]);
     assert!(assemble_engine::engine(&Configuration::default()).is_none());
 }
