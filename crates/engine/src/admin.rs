@@ -7,7 +7,7 @@ use kafka::{
     Client, ClusterDescription, Event, Kind, ListedOffset, NewTopic, OffsetQuery, Queue,
     TopicDescription, certificate, code,
 };
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -236,14 +236,14 @@ pub(crate) fn end_of(
     }
     let name = CString::new(topic)
         .map_err(|_| EngineError("engine: a topic's name has a zero byte".to_owned()))?;
-    let partition = [(&*name, 0, OffsetQuery::Latest)];
-    asker.client.list_offsets(&partition, asker.timeout_ms(), 0, &asker.queue);
-    let listed: Vec<ListedOffset> = asker.answer(|event| match event {
-        Event::Offsets { answer, .. } => Some(answer),
-        _ => None,
-    })?;
-    let end = listed.into_iter().next().map(|listed| listed.offset).transpose()?;
-    Ok(end.flatten().map_or(0, |(offset, _)| offset))
+    // The leader may learn of a new topic after the broker that described it.
+    let is_early = |end: &Result<u64, kafka::Error>| end.as_ref().is_err_and(is_early);
+    Ok(ask_while(is_early, asker.patience(), || asker.end_of(&name))??)
+}
+
+/// Whether the brokers do not know all of a topic yet.
+fn is_early(error: &kafka::Error) -> bool {
+    [code::UNKNOWN_TOPIC, code::NO_LEADER, code::NOT_LEADER].contains(&error.code)
 }
 
 /// Creates topics with any options, and returns the names of those that did not exist.
@@ -459,6 +459,20 @@ impl Asker {
     fn patience(&self) -> (Duration, Duration) {
         let left = self.end.saturating_duration_since(Instant::now());
         (NEWS_PATIENCE.min(left / 2), NEWS_EVERY)
+    }
+
+    /// The offset behind the last record of a topic's first partition, or the broker's refusal.
+    fn end_of(&self, topic: &CStr) -> Result<Result<u64, kafka::Error>, EngineError> {
+        let partition = [(topic, 0, OffsetQuery::Latest)];
+        self.client.list_offsets(&partition, self.timeout_ms(), 0, &self.queue);
+        let listed = self.answer(|event| match event {
+            Event::Offsets { answer, .. } => Some(Ok(answer)),
+            _ => None,
+        })?;
+        let end = listed.and_then(|mut listed: Vec<ListedOffset>| {
+            listed.pop().map_or(Ok(None), |listed| listed.offset)
+        });
+        Ok(end.map(|end| end.map_or(0, |(offset, _)| offset)))
     }
 
     fn timeout_ms(&self) -> i32 {

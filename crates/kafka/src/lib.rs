@@ -48,6 +48,10 @@ pub mod code {
     pub const FATAL: i32 = -150;
     /// The broker does not know the topic.
     pub const UNKNOWN_TOPIC: i32 = 3;
+    /// The partition has no leader.
+    pub const NO_LEADER: i32 = 5;
+    /// The broker is not the leader of the partition.
+    pub const NOT_LEADER: i32 = 6;
     /// The record is larger than the topic permits.
     pub const TOO_LARGE: i32 = 10;
     /// The topic exists already.
