@@ -224,6 +224,8 @@ async function visit(page) {
   assert.notEqual(light, dark);
   await picture(page, "admin-overview-dark");
   await page.emulateMedia({ colorScheme: "light" });
+  // This node is in no cluster.
+  await page.getByRole("link", { name: "Cluster" }).waitFor({ state: "hidden" });
   await walkByKeyboard(page);
   await connections(page);
   await topics(page);

@@ -28,7 +28,7 @@ use end_to_end::process::Process;
 use end_to_end::secured::{engine_command, login, publish_once_taken, text_of, trust};
 use end_to_end::server::{Place, Server};
 use end_to_end::tokens::{self, Issuer, revoke};
-use end_to_end::tools::crore;
+use end_to_end::tools::{crore, node as node_script};
 use serde_json::{Value, json};
 
 const NODES: usize = 3;
@@ -41,6 +41,8 @@ const TOKEN_REVOKED: u16 = 3507;
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
 /// The node that has a mirror on disk, and little memory.
 const MIRRORING: usize = 1;
+/// Time limit for a browser that visits one view.
+const BROWSER_PATIENCE: Duration = Duration::from_secs(120);
 /// The failover of a broker on a busy machine.
 const FAILOVER_PATIENCE: Duration = Duration::from_secs(180);
 
@@ -60,6 +62,7 @@ const CASES: &[Case] = &[
     ("a client continues at another node by position", clients_move_by_position),
     ("a client continues at another node by ticket", clients_move_by_ticket),
     ("a revocation at one node is in force at all, also at one that was away", revocations_spread),
+    ("the administration page and `crore top` show all nodes", operators_see_all_nodes),
     ("a drain sends clients to the nodes that live", a_drain_names_living_nodes),
     ("a node with TLS and SCRAM serves, and a wrong password is named", tls_and_scram_serve),
     ("a killed node costs its clients nothing", a_node_is_killed),
@@ -344,6 +347,21 @@ fn living(server: &Server) -> Vec<String> {
     let nodes = answer["nodes"].as_array().expect("a list");
     let living = nodes.iter().filter(|node| node["is_living"] == true);
     living.filter_map(|node| node["name"].as_str().map(str::to_owned)).collect()
+}
+
+fn operators_see_all_nodes(cluster: &mut Cluster) {
+    for number in 0..NODES {
+        wait_until("all nodes", || living(cluster.node(number)) == ["n0", "n1", "n2"]);
+    }
+    let operators = cluster.node(1).operators_url("");
+    let page = [&cluster.node(1).operators_url("/")[..], "n1", "n0", "n1", "n2"];
+    let page = Process::start(&mut node_script("cluster_page.cjs", &page));
+    page.end_within(BROWSER_PATIENCE).assert_success();
+    let top = Process::start(crore().args(["top", "--once", "--operators", &operators])).end();
+    top.assert_success();
+    let text = top.lines.join("\n");
+    assert!(text.contains("cluster of 3 nodes, 3 living"), "{text}");
+    assert!(["n0", "n1", "n2"].iter().all(|name| text.contains(name)), "{text}");
 }
 
 #[track_caller]

@@ -16,7 +16,7 @@ const SCRIPT: &str = include_str!("page/page.js");
 const CLIENT: &str = include_str!("page/crore.js");
 
 /// The administration: a document, a style and its modules, by their names under `/admin/`.
-const ADMIN: [(&str, &str); 10] = [
+const ADMIN: [(&str, &str); 11] = [
     ("style.css", include_str!("page/admin/style.css")),
     ("main.js", include_str!("page/admin/main.js")),
     ("api.js", include_str!("page/admin/api.js")),
@@ -27,6 +27,7 @@ const ADMIN: [(&str, &str); 10] = [
     ("connections.js", include_str!("page/admin/connections.js")),
     ("topics.js", include_str!("page/admin/topics.js")),
     ("lists.js", include_str!("page/admin/lists.js")),
+    ("cluster.js", include_str!("page/admin/cluster.js")),
 ];
 
 /// The administration page. It connects only to this port.
@@ -92,6 +93,7 @@ pub async fn facts(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Res
         "node": about.node_name,
         "version": env!("CARGO_PKG_VERSION"),
         "clients": clients_url(about, host_of(&headers)),
+        "is_in_cluster": shared.operated.cluster.is_some(),
     });
     (no_store("application/json"), body.to_string()).into_response()
 }

@@ -2,6 +2,7 @@
 // are `#/VIEW` and `#/VIEW/ITEM`, where the item (a connection's id, a topic's name) is shown in a
 // dialog over the view.
 import { ask } from "./api.js";
+import { cluster } from "./cluster.js";
 import { connections, showConnection } from "./connections.js";
 import { limits, logs, rules } from "./lists.js";
 import { overview } from "./overview.js";
@@ -17,6 +18,7 @@ const VIEWS = {
   rules: { view: rules },
   limits: { view: limits },
   logs: { view: logs },
+  cluster: { view: cluster },
 };
 
 const element = (id) => document.getElementById(id);
@@ -43,6 +45,7 @@ async function start() {
   try {
     const facts = await ask("/page.json");
     element("node").textContent = facts.node === "crore" ? facts.version : `${facts.version} · ${facts.node}`;
+    element("cluster").hidden = !facts.is_in_cluster;
     document.title = `${facts.node}: administration`;
     const session = await ask("/api/v1/session");
     element("leave").hidden = !session.needs_api_key || !session.may_operate;
