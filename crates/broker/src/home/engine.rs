@@ -193,7 +193,8 @@ impl Home {
         let is_primed = engine.once.is_primed();
         let is_served = offset > began.primed_through;
         let own = name.filter(|name| name.run == engine.pending.run());
-        // Behind its counter none below can be taken any more: the verdict would be a copy.
+        // Behind its counter none below is delivered any more: the verdict would be a copy. Records
+        // before a beginning were not read, and a lost one may come back with its leader.
         let missed = own.map(|own| engine.pending.take_below(own.counter)).unwrap_or_default();
         let publisher = own.and_then(|own| engine.pending.take(own.counter));
         engine.through = offset;
@@ -206,8 +207,7 @@ impl Home {
             self.post_epoch(local, false, turn);
         }
         for (publisher, names) in missed {
-            self.dedup.refused(self.elapsed.ms, &names, Code::LogUnavailable);
-            self.refuse_publication(publisher, Code::LogUnavailable.into(), turn);
+            self.leave_unknown(publisher, &names, turn);
         }
         let publisher = publisher.map(|(publisher, _)| publisher);
         if !is_primed {

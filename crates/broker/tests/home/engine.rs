@@ -146,17 +146,30 @@ fn the_engine_refuses() {
     " }
 }
 
-/// A record that comes behind a later one of its run is dropped on all nodes: it is answered when
-/// the later one has come.
+/// A record that comes behind a later one of its run is dropped on all nodes: its publication is
+/// answered when the later one has come. A record that was lost may come back with its leader.
 #[test]
-fn a_missing_record_is_refused_by_the_next() {
+fn a_missing_record_is_unknown_when_the_next_comes() {
     script! { in_engine(), "
         restart-at 0 primed 0 head 0 lineages 7@1
         pub a one ack => publish 1 a one
         pub a two ack => publish 2 a two
-        tail 1 own 2 => e0 published LogUnavailable, 7:1
+        tail 1 own 2 => e0 published OutcomeUnknown, 7:1
         tail 2 own 1
         history a 7:0 => e0 history head 2 [1<0 two]
+    " }
+}
+
+/// Retention has overtaken the node: the record of a pending publication may be among those that
+/// the node has not read.
+#[test]
+fn a_publication_before_a_new_beginning_is_unknown() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        pub a one ack => publish 1 a one
+        pub a two ack => publish 2 a two
+        restart-at 5 primed 5 head 5 lineages 7@1
+        tail 6 own 2 => e0 published OutcomeUnknown, 7:6
     " }
 }
 

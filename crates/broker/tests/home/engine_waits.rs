@@ -75,9 +75,9 @@ fn an_outcome_is_unknown() {
         pub a three ack => e0 published LogUnavailable
         tail 1 own 1
         pub a one ack key=k => publish 3 a one
-        tail 2 own 3 => e0 published LogUnavailable, 7:1 duplicate
+        tail 2 own 3 => e0 published OutcomeUnknown, 7:1 duplicate
         history a => e0 history head 2 [1<0 one]
-        count-tail => records 2 dropped 1 lost 0 restarts 1 stalls 1 unknown 1 ahead 0
+        count-tail => records 2 dropped 1 lost 0 restarts 1 stalls 1 unknown 2 ahead 0
 ";
     crate::script::check(stalls(), &script);
 }

@@ -212,14 +212,16 @@ impl ClusterOracle {
         }
     }
 
-    /// The offset and the time of a publication's record in the present log.
+    /// The offset of a publication's record in the present log, and the least time of it and of
+    /// those behind it: brokers' clocks differ.
     fn stands_at(&self, engine: &Engine, id: usize) -> Option<(u64, u64)> {
         let life = engine.partitions[self.publications[id].partition].life();
         let mut entries = life.path().iter().map(|id| life.entry(*id));
         let found = entries.find(|entry| {
             entry.delivered().and_then(|publication| id_of(&publication.payload)) == Some(id)
-        });
-        found.map(|entry| (entry.offset, entry.time_ms))
+        })?;
+        let least_ms = entries.fold(found.time_ms, |least_ms, entry| least_ms.min(entry.time_ms));
+        Some((found.offset, least_ms))
     }
 
     /// Checks a message, except its order.

@@ -283,16 +283,26 @@ impl Home {
             let taken = oldest.and_then(|oldest| pending.take(oldest));
             pending.is_stalled |= stall_ms <= OUTCOME_MS_MAX;
             if let Some((publisher, names)) = taken {
-                self.statistics.outcomes_unknown += 1;
-                if publisher.is_asked() {
-                    self.dedup.refused(self.elapsed.ms, &names, Code::OutcomeUnknown);
-                }
-                self.refuse_publication(publisher, Code::OutcomeUnknown.into(), turn);
+                self.leave_unknown(publisher, &names, turn);
             }
         } else {
             pending.is_stalled = true;
             self.statistics.tail_stalls += 1;
         }
+    }
+
+    /// Answers that this node does not know whether a publication is in the log.
+    pub(super) fn leave_unknown(
+        &mut self,
+        publisher: Publisher,
+        names: &Names,
+        turn: &mut Turn<'_>,
+    ) {
+        self.statistics.outcomes_unknown += 1;
+        if publisher.is_asked() {
+            self.dedup.refused(self.elapsed.ms, names, Code::OutcomeUnknown);
+        }
+        self.refuse_publication(publisher, Code::OutcomeUnknown.into(), turn);
     }
 
     /// The time of the next look; milliseconds of the home's clock.
