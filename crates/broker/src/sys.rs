@@ -19,6 +19,11 @@ pub const TOPICS_OCCUPIED: &str = "$sys/topics/occupied";
 /// A topic has lost its last one.
 pub const TOPICS_VACATED: &str = "$sys/topics/vacated";
 
+/// A node of the cluster has begun to report itself.
+pub const NODES_JOINED: &str = "$sys/nodes/joined";
+/// A node of the cluster has stopped, or reports itself no more.
+pub const NODES_LEFT: &str = "$sys/nodes/left";
+
 /// Whether a topic, or a filter's topics, are the node's own.
 pub fn is_reserved(name: &str) -> bool {
     name.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

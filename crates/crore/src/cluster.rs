@@ -162,9 +162,12 @@ fn catch_up(
         let left = deadline.saturating_duration_since(Instant::now());
         match incoming.recv_timeout(left) {
             Ok(Order::Letter(Letter::Entry(entry))) => {
-                if let Learned::Revocation(change) = shared.state().take(&entry) {
+                let mut state = shared.state();
+                if let Learned::Revocation(change) = state.take(&entry) {
                     changes.push(change);
                 }
+                // They were published before this node started.
+                state.take_changes();
             }
             Ok(Order::Letter(Letter::CaughtUp)) => return Ok(changes),
             Ok(Order::Tell { .. } | Order::Leave { .. }) => {}

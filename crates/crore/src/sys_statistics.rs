@@ -56,7 +56,7 @@ pub fn spawn(
                 published = Some(now);
                 let name = &node.settings().node_name;
                 let text = described(name, began.elapsed(), &statistics);
-                node.publish_own(&statistics_topic(name), text.as_bytes());
+                node.publish_own(&statistics_topic(name), text.as_bytes(), &[]);
             }
         }
     };

@@ -78,6 +78,8 @@ pub enum Control {
         topic: Box<str>,
         /// The payload as JSON.
         payload: Box<[u8]>,
+        /// The idempotency key; none if empty.
+        idempotency_key: Box<[u8]>,
     },
     /// A revocation was added: check all entitlements.
     Revoked,

@@ -340,7 +340,9 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 self.net.stop_accepting();
                 self.edge.drain(window_ms);
             }
-            Control::Publish { topic, payload } => self.edge.publish_own(&topic, &payload),
+            Control::Publish { topic, payload, idempotency_key } => {
+                self.edge.publish_own_once(&topic, &payload, &idempotency_key);
+            }
             Control::Revoked => self.edge.revocations_changed(),
             Control::Settings(settings) => {
                 if let Some(home) = &mut self.home {

@@ -322,13 +322,15 @@ impl Node {
         &self.shards.0[shard]
     }
 
-    /// Publishes on a topic of the node itself, through one of its shards. Without room, the
-    /// publication is dropped.
-    pub fn publish_own(&self, topic: &str, payload: &[u8]) {
+    /// Publishes on a topic of the node itself, through one of its shards, as the first message of
+    /// the topic with this idempotency key; an empty key is none. Without room, the publication is
+    /// dropped.
+    pub fn publish_own(&self, topic: &str, payload: &[u8], idempotency_key: &[u8]) {
         if let Some(shard) = self.shards.0.first() {
             shard.send(Post::Control(Control::Publish {
                 topic: topic.into(),
                 payload: payload.into(),
+                idempotency_key: idempotency_key.into(),
             }));
         }
     }

@@ -201,8 +201,8 @@ impl Cluster {
 
 fn configuration(kafka: &Kafka, number: usize, data: &Path, issuer: &Issuer) -> String {
     // Without a token a client may do everything, so only those with one can be revoked.
-    let anyone =
-        "anonymous_subscribe = [\"#\"]\nanonymous_publish = [\"#\"]\nanonymous_history = [\"#\"]\n";
+    let anyone = "anonymous_subscribe = [\"#\"]\nanonymous_publish = [\"#\"]\n\
+                  anonymous_history = [\"#\", \"$sys/#\"]\n[sys]\nnodes = true\n";
     let node = format!("address = \"ws://n{number}.example.com\"\ndata_dir = {data:?}\n");
     tokens::configuration(anyone, &[issuer])
         + &configuration_with(&kafka.bootstrap(), number, &node, "")
@@ -434,6 +434,10 @@ fn a_drain_names_living_nodes(cluster: &mut Cluster) {
         urls
     };
     let url = |number: usize| format!("ws://n{number}.example.com");
+    let joined = || told(cluster.node(1), "joined");
+    let has = |name: &str| joined().iter().any(|event| event["node"] == name);
+    wait_until("the events of the start", || has("n1") && has("n2"));
+    let before = ["left", "joined"].map(|kind| told(cluster.node(1), kind).len());
     let mut urls = drained(2, cluster);
     urls.sort();
     assert_eq!(urls, [url(0), url(1)]);
@@ -443,6 +447,27 @@ fn a_drain_names_living_nodes(cluster: &mut Cluster) {
     cluster.start_node(2);
     cluster.start_node(0);
     wait_until("all nodes", || living(cluster.node(1)) == ["n0", "n1", "n2"]);
+    // Every node has published both events, and each is there once.
+    let stopped = |name: &str| json!({ "node": name, "reason": "stopped" });
+    for number in 0..NODES {
+        let left = || told(cluster.node(number), "left").split_off(before[0]);
+        wait_until("the ends of two nodes", || left() == [stopped("n2"), stopped("n0")]);
+        let joined = || told(cluster.node(number), "joined").split_off(before[1]);
+        let again = |name: &str| joined().iter().filter(|event| event["node"] == name).count() == 1;
+        wait_until("their returns", || again("n0") && again("n2"));
+    }
+}
+
+/// The messages of `$sys/nodes/KIND`, as a node has them.
+fn told(server: &Server, kind: &str) -> Vec<Value> {
+    let answer = curl(&[&server.url(&format!("/topics/$sys/nodes/{kind}?limit=100"))]);
+    let messages = answer.expect(200).json()["messages"].clone();
+    let messages = messages.as_array().expect("a list").clone();
+    let event = |message: &Value| {
+        let data = message["data"].as_str().expect("a text");
+        serde_json::from_str(data).expect("JSON")
+    };
+    messages.iter().map(event).collect()
 }
 
 /// The step `engine` tries every way.

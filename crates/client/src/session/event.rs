@@ -53,9 +53,10 @@ impl Message {
         let content_type = attributes.content_type.map(str::to_owned);
         let owned = |tag: Tag<'_>| (tag.key.to_owned(), tag.value.to_owned());
         // Most have none, and this is quicker than an empty iteration.
-        let tags = match attributes.tags.is_empty() {
-            true => Vec::new(),
-            false => attributes.tags.iter().map(owned).collect(),
+        let tags = if attributes.tags.is_empty() {
+            Vec::new()
+        } else {
+            attributes.tags.iter().map(owned).collect()
         };
         Message {
             subscription: None,

@@ -7,16 +7,18 @@
 
 use super::channel::{Order, Shared};
 use super::entries::{Entry, NodeEntry, change_of, node_key, written};
-use super::state::Learned;
+use super::state::{Joined, Learned, Membership};
 use super::topic::{Letter, WriteControl};
 use crate::configuration::options;
 use crate::draining::Draining;
 use crate::logging::{Level, Log};
 use crate::reload::Reloader;
 use broker::settings::Settings;
+use broker::sys::{NODES_JOINED, NODES_LEFT};
 use entitlement::TokenAuthenticator;
 use entitlement::revoking::Change;
 use node::Node;
+use serde_json::json;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -114,7 +116,11 @@ impl Follower {
             // The caller may have stopped waiting.
             let _: Result<(), _> = arrived.reply.send(());
         }
-        let learned = self.shared.state().take(entry);
+        let (learned, changes) = {
+            let mut state = self.shared.state();
+            (state.take(entry), state.take_changes())
+        };
+        self.publish_changes(&changes);
         match learned {
             Learned::Nothing => self.move_addresses(),
             Learned::OwnReport => {
@@ -134,6 +140,27 @@ impl Follower {
                 self.surroundings.log.write(Level::Error, sentence, &[("log", &name)]);
             }
             Learned::Revocation(change) => self.unapplied.push(change),
+        }
+    }
+
+    /// Publishes nodes that have joined or left, if the configuration asks for it. All nodes do; in
+    /// a log of the engine, the first of these messages stands for all.
+    fn publish_changes(&self, changes: &[Membership]) {
+        if changes.is_empty() || !self.surroundings.reloader.read::<options::Sys>().nodes {
+            return;
+        }
+        let node = self.surroundings.node.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(node) = &*node else {
+            return;
+        };
+        for Membership { name, change, time_ms } in changes {
+            let (topic, payload) = match change {
+                Joined::Yes => (NODES_JOINED, json!({ "node": name })),
+                Joined::Stopped => (NODES_LEFT, json!({ "node": name, "reason": "stopped" })),
+                Joined::Silent => (NODES_LEFT, json!({ "node": name, "reason": "silent" })),
+            };
+            let key = format!("{name}/{time_ms}");
+            node.publish_own(topic, payload.to_string().as_bytes(), key.as_bytes());
         }
     }
 

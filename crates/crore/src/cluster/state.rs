@@ -21,10 +21,37 @@ pub struct ClusterState {
     logs: BTreeMap<String, LogEntry>,
     /// The broker's time of the newest report.
     newest_ms: u64,
+    /// Changes of the living nodes since the last [`ClusterState::take_changes`].
+    changes: Vec<Membership>,
+}
+
+/// A node has joined the living nodes, or has left them. All nodes find the same changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Membership {
+    /// Its name.
+    pub name: String,
+    /// The kind of change.
+    pub change: Joined,
+    /// The broker's time of the node's last report before the change, or of the report that is the
+    /// change, in milliseconds since 1970.
+    pub time_ms: u64,
+}
+
+/// A change of the living nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Joined {
+    /// It has begun to report itself.
+    Yes,
+    /// It has stopped by itself.
+    Stopped,
+    /// It has not reported itself for [`GONE_MS`].
+    Silent,
 }
 
 #[derive(Debug)]
 struct Reported {
+    /// It is among the living nodes.
+    is_living: bool,
     entry: NodeEntry,
     time_ms: u64,
 }
@@ -68,7 +95,13 @@ impl ClusterState {
             nodes: BTreeMap::new(),
             logs: BTreeMap::new(),
             newest_ms: 0,
+            changes: Vec::new(),
         }
+    }
+
+    /// The changes of the living nodes since the last call, in the order of the topic.
+    pub fn take_changes(&mut self) -> Vec<Membership> {
+        std::mem::take(&mut self.changes)
     }
 
     /// Takes the next entry of the control topic.
@@ -91,7 +124,14 @@ impl ClusterState {
     fn take_report(&mut self, name: String, report: Option<NodeEntry>, time_ms: u64) -> Learned {
         self.newest_ms = self.newest_ms.max(time_ms);
         let Some(entry) = report else {
-            self.nodes.remove(&name);
+            let left = self.nodes.remove(&name).filter(|left| left.is_living);
+            let stopped = left.map(|left| left.time_ms);
+            self.changes.extend(stopped.map(|time_ms| Membership {
+                name,
+                change: Joined::Stopped,
+                time_ms,
+            }));
+            self.compare_living();
             return Learned::Nothing;
         };
         let learned = match (name == self.own, entry.run == self.run) {
@@ -99,8 +139,23 @@ impl ClusterState {
             (true, false) => Learned::Namesake,
             (false, _) => Learned::Nothing,
         };
-        self.nodes.insert(name, Reported { entry, time_ms });
+        let was_living = self.nodes.get(&name).is_some_and(|before| before.is_living);
+        self.nodes.insert(name, Reported { is_living: was_living, entry, time_ms });
+        self.compare_living();
         learned
+    }
+
+    /// Notes nodes that have joined the living ones or left them.
+    fn compare_living(&mut self) {
+        for (name, reported) in &mut self.nodes {
+            let is_living = self.newest_ms.saturating_sub(reported.time_ms) < GONE_MS;
+            if is_living != reported.is_living {
+                reported.is_living = is_living;
+                let change = if is_living { Joined::Yes } else { Joined::Silent };
+                let (name, time_ms) = (name.clone(), reported.time_ms);
+                self.changes.push(Membership { name, change, time_ms });
+            }
+        }
     }
 
     /// All nodes that have not left, by name.
@@ -111,7 +166,7 @@ impl ClusterState {
                 name,
                 report: &reported.entry,
                 age_ms,
-                is_living: age_ms < GONE_MS,
+                is_living: reported.is_living,
                 is_own: *name == self.own,
             }
         })
@@ -164,6 +219,28 @@ mod tests {
         assert!(state.other_addresses().is_empty());
         state.take(&report("b", "3", 1_600 + GONE_MS));
         assert_eq!(living(&state), ["a", "b"]);
+    }
+
+    #[test]
+    fn nodes_join_and_leave_once() {
+        let mut state = ClusterState::new("a", "1");
+        let changes = |state: &mut ClusterState| -> Vec<String> {
+            let shown = |it: Membership| format!("{} {:?} {}", it.name, it.change, it.time_ms);
+            state.take_changes().into_iter().map(shown).collect()
+        };
+        state.take(&report("a", "1", 1_000));
+        state.take(&report("b", "2", 1_500));
+        state.take(&report("a", "1", 6_000));
+        assert_eq!(changes(&mut state), ["a Yes 1000", "b Yes 1500"]);
+        state.take(&report("a", "1", 1_500 + GONE_MS));
+        state.take(&report("a", "1", 2_500 + GONE_MS));
+        assert_eq!(changes(&mut state), ["b Silent 1500"]);
+        state.take(&report("b", "3", 3_000 + GONE_MS));
+        state.take(&report("c", "4", 3_000 + GONE_MS));
+        assert_eq!(changes(&mut state), ["b Yes 23000", "c Yes 23000"]);
+        state.take(&Entry { value: None, ..report("c", "4", 3_500 + GONE_MS) });
+        state.take(&Entry { value: None, ..report("c", "4", 3_600 + GONE_MS) });
+        assert_eq!(changes(&mut state), ["c Stopped 23000"]);
     }
 
     #[test]

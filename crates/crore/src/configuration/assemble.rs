@@ -184,9 +184,9 @@ fn sys_settings(configuration: &Configuration) -> SysSettings {
 /// none for all of them. It keeps them in the first log, where they are without it: a running node
 /// takes it, and gives it back.
 fn sys_rule(configuration: &Configuration, rules: &[RuleSettings]) -> Option<RuleSettings> {
-    let Sys { statistics, clients, topics, .. } = configuration.read();
+    let Sys { statistics, clients, topics, nodes, .. } = configuration.read();
     let has_one = rules.iter().any(|rule| &*rule.filter == broker::sys::FILTER);
-    ((statistics || clients || topics) && !has_one).then(|| RuleSettings {
+    ((statistics || clients || topics || nodes) && !has_one).then(|| RuleSettings {
         filter: broker::sys::FILTER.into(),
         publishing: publishing(PublishSettings {
             publishers: Publishers::Nobody,

@@ -229,7 +229,13 @@ impl Edge {
 
     /// Publishes a message of the node's own, JSON. It is given up if its home has no room: nothing
     /// waits for it.
-    pub fn publish_own(&mut self, topic: &str, payload: &[u8]) {
+    fn publish_own(&mut self, topic: &str, payload: &[u8]) {
+        self.publish_own_once(topic, payload, &[]);
+    }
+
+    /// Publishes a message of the node's own, JSON, as the first one of its topic with this
+    /// idempotency key; an empty key is none. It is given up if its home has no room.
+    pub fn publish_own_once(&mut self, topic: &str, payload: &[u8], idempotency_key: &[u8]) {
         let (rule, partition) = self.settings.locate(topic);
         let home = self.settings.home_of(partition);
         if !self.may_request(home) || !self.may_publish(partition, payload.len() as u64) {
@@ -243,6 +249,7 @@ impl Edge {
             topic: self.work.mail.copy(topic.as_bytes()),
             attributes: self.work.mail.copy(&attributes),
             payload: self.work.mail.copy(payload),
+            idempotency_key: self.work.mail.copy(idempotency_key),
             ..Publication::default()
         };
         let request = ToHome::Publish(Publish { partition, rule, reply: None, publication });

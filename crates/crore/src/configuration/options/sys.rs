@@ -20,6 +20,10 @@ options! {
     /// Publish topics that get their first subscriber by name, or lose their last, on
     /// $sys/topics/occupied and $sys/topics/vacated.
     topics: bool = "false", Kind::Boolean, Reload;
+    /// In a cluster: publish nodes that begin to report themselves, and those that stop or fall
+    /// silent, on $sys/nodes/joined and $sys/nodes/left. With a rule that places $sys/# in a log of
+    /// the engine, each event is there once.
+    nodes: bool = "false", Kind::Boolean, Reload;
     /// Events of one kind in a second, divided over the I/O threads; the node counts more, and
     /// publishes the count at the end of the second.
     events_rate_max: u32 = "1000", count(1, 100_000), Reload;
