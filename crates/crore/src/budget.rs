@@ -92,6 +92,26 @@ pub mod message {
     pub const RING_FRAME_BYTES: f64 = 72.0;
 }
 
+/// A node of a cluster, beyond the costs above. docs/cluster.md, "Figures".
+pub mod cluster {
+    /// A record of the engine, read by every node: processor time with librdkafka's threads, in
+    /// microseconds, without its deliveries: 8.5 at 6,000 records per second on a busy machine. It
+    /// falls with the rate, as batches grow.
+    pub const TAIL_US: f64 = 8.5;
+    /// A publication through the engine, at the node that has accepted it, in microseconds: beyond
+    /// [`super::processor::PUBLISH_US`], and without its own record in the tail.
+    pub const PRODUCE_US: f64 = 7.5;
+    /// A record of the engine beside topic and payload, in bytes: Kafka's record format with the
+    /// header `crore.n`. The heads of batches come on top.
+    pub const RECORD_BYTES: f64 = 40.0;
+    /// A sequence or key by which repetitions are recognised, in bytes.
+    pub const NAME_BYTES: f64 = 34.5;
+    /// The time for which it is known, in seconds.
+    pub const NAME_S: f64 = 300.0;
+    /// The maximum number of them in the 64 partitions of a log.
+    pub const NAMES_MAX: f64 = 64.0 * 32_768.0;
+}
+
 /// TLS. docs/performance.md, "TLS".
 pub mod tls {
     /// User space of an idle session beyond a plain one.

@@ -14,7 +14,7 @@ use crate::doctor::{self, Assessment, Captured, Machine, bytes, count};
 use crate::exit::Ending;
 use anyhow::{Context, anyhow};
 use bench::units::{parse_duration, parse_size, scaled};
-use predict::{Demand, Part, Prediction, Transport, total};
+use predict::{Cluster, Demand, Part, Prediction, Transport, total};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
@@ -27,6 +27,10 @@ pub struct Arguments {
     /// Number of clients, each with one subscription (10M, 250k).
     #[arg(long, value_name = "N", value_parser = doctor::connections, required_unless_present = "check")]
     connections: Option<u64>,
+    /// Number of nodes of a cluster that serve these clients. The plan is that of one node while
+    /// another one is down.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=64), conflicts_with = "check")]
+    nodes: Option<u64>,
     /// Publication rate, in publications per second (168k).
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "0")]
     rate: f64,
@@ -127,8 +131,12 @@ fn plan(arguments: &Arguments, output: &mut impl Write) -> Result<(), Ending> {
 }
 
 fn demand(arguments: &Arguments, cores: u64) -> Demand {
+    let all = arguments.connections.unwrap_or(0) as f64;
+    // Of the nodes one is down.
+    let serving = arguments.nodes.map(|nodes| (nodes - 1) as f64);
     Demand {
-        connections: arguments.connections.unwrap_or(0) as f64,
+        connections: serving.map_or(all, |nodes| (all / nodes).ceil()),
+        cluster: serving.map(|nodes| Cluster { nodes, connections: all }),
         rate: arguments.rate,
         fan_out: arguments.fan_out as f64,
         message_bytes: arguments.size as f64,
@@ -178,7 +186,9 @@ fn growth_limits(
     }
     add("processors", cores as f64, total(&prediction.processor));
     if let Some(bandwidth) = arguments.bandwidth {
-        add("bandwidth", bandwidth, prediction.in_bits.max(prediction.out_bits));
+        let inward = prediction.in_bits + prediction.engine_in_bits;
+        let outward = prediction.out_bits + prediction.engine_out_bits;
+        add("bandwidth", bandwidth, inward.max(outward));
     }
     let assessment =
         Assessment::of(machine, Some(connections as u64), Some(demand.io_threads as u64));
@@ -200,12 +210,20 @@ fn show(
     cores: u64,
     output: &mut impl Write,
 ) -> Result<(), Ending> {
-    let deliveries = demand.rate * demand.fan_out;
+    let deliveries = demand.deliveries();
+    if let Some(Cluster { nodes, connections }) = demand.cluster {
+        writeln!(
+            output,
+            "{} connections on {nodes} nodes, because one of {} is down. Each node has:\n",
+            count(connections as u64),
+            nodes + 1.0
+        )?;
+    }
     writeln!(
         output,
         "{} connections, {} publications and {} deliveries per second of {} bytes, {} I/O threads\n",
         count(demand.connections as u64),
-        count(demand.rate.round() as u64),
+        count(demand.accepted().round() as u64),
         count(deliveries.round() as u64),
         demand.message_bytes,
         demand.io_threads
@@ -226,6 +244,11 @@ fn show(
     let megabits = |bits: f64| bits / 1e6;
     writeln!(output, "{:<16} {:>12.1} Mbit/s in", "bandwidth", megabits(prediction.in_bits))?;
     writeln!(output, "{:<16} {:>12.1} Mbit/s out", "", megabits(prediction.out_bits))?;
+    if demand.cluster.is_some() {
+        let (inward, outward) = (prediction.engine_in_bits, prediction.engine_out_bits);
+        writeln!(output, "{:<16} {:>12.1} Mbit/s from the engine", "", megabits(inward))?;
+        writeln!(output, "{:<16} {:>12.1} Mbit/s to the engine", "", megabits(outward))?;
+    }
     let descriptors = count(prediction.descriptors as u64);
     writeln!(output, "{:<16} {descriptors:>12}", "descriptors")?;
     writeln!(output, "{:<16} {:>12.0}", "threads", prediction.threads)?;
@@ -263,8 +286,10 @@ fn as_json(demand: &Demand, prediction: &Prediction, growth_limits: &[GrowthLimi
         .collect();
     json!({
         "connections": demand.connections,
-        "publications_per_s": demand.rate,
-        "deliveries_per_s": demand.rate * demand.fan_out,
+        "nodes": demand.cluster.map(|cluster| cluster.nodes + 1.0),
+        "publications_per_s": demand.accepted(),
+        "messages_per_s": demand.rate,
+        "deliveries_per_s": demand.deliveries(),
         "user_bytes": total(&prediction.user),
         "user": parts(&prediction.user),
         "kernel_bytes": total(&prediction.kernel),
@@ -273,6 +298,8 @@ fn as_json(demand: &Demand, prediction: &Prediction, growth_limits: &[GrowthLimi
         "processor": parts(&prediction.processor),
         "in_bits_per_s": prediction.in_bits,
         "out_bits_per_s": prediction.out_bits,
+        "engine_in_bits_per_s": prediction.engine_in_bits,
+        "engine_out_bits_per_s": prediction.engine_out_bits,
         "descriptors": prediction.descriptors,
         "threads": prediction.threads,
         "connect_cpu_us": prediction.connect_us,

@@ -1,7 +1,7 @@
 //! The prediction: a demand and the budget in, memory, processor time, bandwidth and limits out.
 //! Pure.
 
-use crate::budget::{connection, fixed, kernel, message, processor, tls, wire};
+use crate::budget::{cluster, connection, fixed, kernel, message, processor, tls, wire};
 use log::RECORD_HEADER_BYTES;
 
 /// The transport of the subscribers.
@@ -44,6 +44,45 @@ pub struct Demand {
     pub log_bytes_max: f64,
     /// Bytes of the ring of each I/O thread.
     pub ring_bytes: f64,
+    /// The cluster of the node; none for a node alone.
+    pub cluster: Option<Cluster>,
+}
+
+/// A cluster: the rate of a [`Demand`] is that of all its nodes, because each reads all messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Cluster {
+    /// Nodes that serve.
+    pub nodes: f64,
+    /// Clients of all of them.
+    pub connections: f64,
+}
+
+impl Demand {
+    /// The part of all clients that this node serves.
+    fn share(&self) -> f64 {
+        self.cluster.map_or(1.0, |cluster| self.connections / cluster.connections.max(1.0))
+    }
+
+    /// Receivers of a publication at this node.
+    fn receivers(&self) -> f64 {
+        self.fan_out * self.share()
+    }
+
+    /// Deliveries per second of this node.
+    pub fn deliveries(&self) -> f64 {
+        self.rate * self.receivers()
+    }
+
+    /// Publications per second that this node accepts.
+    pub fn accepted(&self) -> f64 {
+        self.rate / self.cluster.map_or(1.0, |cluster| cluster.nodes)
+    }
+
+    /// Topics that the node knows: with a cluster all, because it reads all messages.
+    fn topics(&self) -> f64 {
+        let clients = self.cluster.map_or(self.connections, |cluster| cluster.connections);
+        (clients / self.fan_out.max(1.0)).max(1.0)
+    }
 }
 
 /// A part of a resource.
@@ -67,6 +106,9 @@ pub struct Prediction {
     /// Bits per second from the clients' side, and to it.
     pub in_bits: f64,
     pub out_bits: f64,
+    /// Bits per second from the engine, and to it.
+    pub engine_in_bits: f64,
+    pub engine_out_bits: f64,
     /// Descriptors, and threads.
     pub descriptors: f64,
     pub threads: f64,
@@ -82,16 +124,19 @@ pub fn total(parts: &[Part]) -> f64 {
 impl Prediction {
     /// The prediction of a demand.
     pub fn of(demand: &Demand) -> Prediction {
-        let deliveries = demand.rate * demand.fan_out;
+        let deliveries = demand.deliveries();
         // Log threads and the operators' port are few.
         let threads = demand.io_threads + 4.0;
         let (in_bits, out_bits) = bandwidth(demand, deliveries);
+        let (engine_in_bits, engine_out_bits) = engine_bandwidth(demand);
         Prediction {
             user: user_memory(demand),
             kernel: kernel_memory(demand, deliveries),
             processor: processor_time(demand, deliveries),
             in_bits,
             out_bits,
+            engine_in_bits,
+            engine_out_bits,
             descriptors: demand.connections + 64.0 * demand.io_threads,
             threads,
             connect_us: connect_us(demand),
@@ -107,9 +152,10 @@ impl Prediction {
 
 fn user_memory(demand: &Demand) -> Vec<Part> {
     let connections = demand.connections;
-    let topics = (connections / demand.fan_out.max(1.0)).max(1.0);
+    let topics = demand.topics();
+    let subscribed = topics.min(connections.max(1.0));
     // Subscribers of a topic are spread over the threads; each thread with one knows the topic.
-    let edges = demand.fan_out.clamp(1.0, demand.io_threads);
+    let edges = demand.receivers().clamp(1.0, demand.io_threads);
     let interest = 16.0;
     let home = connection::HOME_TOPIC_BYTES + (edges - 1.0) * interest;
     let record = demand.message_bytes + RECORD_HEADER_BYTES as f64;
@@ -135,7 +181,7 @@ fn user_memory(demand: &Demand) -> Vec<Part> {
         part("first use", first_use),
         part("slots", connection::SLOT_BYTES * connections),
         part("subscriptions", connection::SUBSCRIPTION_BYTES * connections),
-        part("topics_edge", connection::EDGE_TOPIC_BYTES * topics * edges),
+        part("topics_edge", connection::EDGE_TOPIC_BYTES * subscribed * edges),
         part("topics_home", home * topics),
         part("names", (demand.topic_bytes + connection::NAME_HEAD_BYTES) * topics),
         part("network", connection::NETWORK_BYTES * connections),
@@ -144,6 +190,10 @@ fn user_memory(demand: &Demand) -> Vec<Part> {
         part("log_index", index),
         part("ring", ring),
     ];
+    if demand.cluster.is_some() {
+        let names = (demand.rate * cluster::NAME_S).min(cluster::NAMES_MAX);
+        parts.push(part("recent names", cluster::NAME_BYTES * names));
+    }
     if demand.has_tls {
         parts.push(part("tls", tls::SESSION_BYTES * connections));
     }
@@ -187,9 +237,9 @@ fn processor_time(demand: &Demand, deliveries: f64) -> Vec<Part> {
     let seal =
         if demand.has_tls { tls::SEAL_US + tls::SEAL_BYTE_US * demand.message_bytes } else { 0.0 };
     let in_cores = |per_second: f64, us: f64| per_second * us / 1e6;
-    let publications = in_cores(demand.rate, processor::PUBLISH_US);
+    let publications = in_cores(demand.accepted(), processor::PUBLISH_US);
     let sends = in_cores(deliveries, processor::DELIVERY_US + cold_us(demand));
-    let sealing = in_cores(deliveries + demand.rate, seal);
+    let sealing = in_cores(deliveries + demand.accepted(), seal);
     // A client that receives often enough is not pinged.
     let quiet = if demand.ping_interval_s > 0.0 {
         let pings = demand.connections / demand.ping_interval_s;
@@ -214,6 +264,10 @@ fn processor_time(demand: &Demand, deliveries: f64) -> Vec<Part> {
     ];
     if demand.has_tls {
         parts.push(part("sealing", sealing));
+    }
+    if demand.cluster.is_some() {
+        parts.push(part("reading", in_cores(demand.rate, cluster::TAIL_US)));
+        parts.push(part("producing", in_cores(demand.accepted(), cluster::PRODUCE_US)));
     }
     parts
 }
@@ -242,9 +296,19 @@ fn bandwidth(demand: &Demand, deliveries: f64) -> (f64, f64) {
     };
     let ping = on_wire(wire::PING_BYTES);
     let acknowledged = deliveries * wire::SEGMENT_BYTES;
-    let inward = demand.rate * publication + acknowledged + pings * ping;
-    let outward = deliveries * message + demand.rate * answer + pings * ping;
+    let inward = demand.accepted() * publication + acknowledged + pings * ping;
+    let outward = deliveries * message + demand.accepted() * answer + pings * ping;
     (inward * 8.0, outward * 8.0)
+}
+
+/// From the engine and to it: all messages, and those that the node has accepted.
+fn engine_bandwidth(demand: &Demand) -> (f64, f64) {
+    if demand.cluster.is_none() {
+        return (0.0, 0.0);
+    }
+    let bytes = demand.message_bytes + demand.topic_bytes + cluster::RECORD_BYTES;
+    let on_wire = bytes * (1.0 + wire::SEGMENT_BYTES / wire::SEGMENT_PAYLOAD_BYTES);
+    (demand.rate * on_wire * 8.0, demand.accepted() * on_wire * 8.0)
 }
 
 #[cfg(test)]
@@ -267,7 +331,33 @@ mod tests {
             log_age_s: 180.0,
             log_bytes_max: 268_435_456.0,
             ring_bytes: 4_194_304.0,
+            cluster: None,
         }
+    }
+
+    /// Each node of a cluster reads all messages, and serves its own clients only.
+    #[test]
+    fn nodes_share_clients_and_not_messages() {
+        let alone = Demand { rate: 10_000.0, ..demand() };
+        let three = Cluster { nodes: 3.0, connections: 1e6 };
+        let of_three = Demand { connections: 5e5, cluster: Some(three), ..alone };
+        assert_eq!((of_three.deliveries(), of_three.accepted()), (5_000.0, 10_000.0 / 3.0));
+        let [alone, of_three] = [alone, of_three].map(|demand| Prediction::of(&demand));
+        let amount = |parts: &[Part], name: &str| {
+            parts.iter().find(|part| part.name == name).map_or(0.0, |part| part.amount)
+        };
+        let same = ["topics_home", "names", "log"];
+        assert!(same.iter().all(|name| amount(&alone.user, name) == amount(&of_three.user, name)));
+        assert_eq!(amount(&alone.user, "slots"), 2.0 * amount(&of_three.user, "slots"));
+        let reading = amount(&of_three.processor, "reading");
+        assert!(reading > 0.0 && amount(&alone.processor, "reading") == 0.0);
+        assert!(of_three.engine_in_bits > 2.9 * of_three.engine_out_bits);
+        // Six nodes read as much, each.
+        let six = Cluster { nodes: 6.0, connections: 1e6 };
+        let of_six = Demand { rate: 10_000.0, connections: 2e5, cluster: Some(six), ..demand() };
+        let of_six = Prediction::of(&of_six);
+        assert_eq!(amount(&of_six.processor, "reading"), reading);
+        assert!(total(&of_six.processor) < total(&of_three.processor));
     }
 
     /// The targets of the project: an idle connection within 256 bytes, and a fixed part of at most
