@@ -23,6 +23,7 @@ impl World {
         let control = Control::Publish {
             topic: sys::statistics_topic(&settings.node_name).into(),
             payload: format!("{{\"number\":{number}}}").into_bytes().into(),
+            idempotency_key: Box::default(),
         };
         let shard = usize::from(settings.edges_count) - 1;
         self.mesh.borrow_mut().tell(shard, control);
