@@ -17,6 +17,7 @@ pub fn engine_record(data: &[u8]) {
         partitions_count: 2,
         headers: vec!["listed".into()],
         payload_bytes_max: 64,
+        is_compacted: true,
     };
     let mut parts = parts(data).into_iter();
     let key = parts.next();
@@ -31,14 +32,14 @@ pub fn engine_record(data: &[u8]) {
         let Ok(message) = message else { continue };
         let name = message.name.unwrap_or(RunName { run: 1, counter: 2 });
         let publication = message.publication.clone();
-        let sent = EnginePublish { partition: PartitionId(place), name, publication };
+        let restored = message.restored.clone();
+        let sent = EnginePublish { partition: PartitionId(place), name, publication, restored };
         let Ok(out) = mapping.to_record(&sent) else { panic!("{message:?} has no record") };
         let headers: Vec<(&[u8], &[u8])> =
             out.headers.iter().map(|(name, value)| (name.to_bytes(), &value[..])).collect();
-        let raw =
-            RawRecord { key: Some(out.key), value: Some(out.value), headers: &headers, ..raw };
+        let raw = RawRecord { key: Some(out.key), value: out.value, headers: &headers, ..raw };
         let Ok(again) = read(&raw, place) else { panic!("{message:?} does not come back") };
-        assert_eq!(again.name, Some(name));
+        assert_eq!((again.name, &again.restored), (Some(name), &message.restored));
         assert_eq!(format!("{:?}", again.publication), format!("{:?}", message.publication));
     }
 }
@@ -58,10 +59,12 @@ fn parts(mut data: &[u8]) -> Vec<&[u8]> {
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let numbers = [1_u8; 16];
     let stamp = [&numbers[..], b"till"].concat();
-    let records: [&[&[u8]]; 6] = [
+    let restored = [&numbers[..4], &[0; 4], &numbers[..8], &numbers].concat();
+    let records: [&[&[u8]]; 7] = [
         &[b"a", b"hello"],
         &[b"a/b", b"", b"content-type", b"text/plain", b"ce_id", b"7", b"crore.tag.unit", b"kg"],
         &[b"42", b"x", b"crore.n", &numbers, b"crore.p", &stamp, b"crore.k", b"once"],
+        &[b"42", b"x", b"crore.n", &numbers, b"crore.r", &restored],
         &[b"k", b"v", b"listed", b"yes", b"internal", b"no"],
         &[b"a/+", b"v"],
         &[b"a", b"v", b"crore.n", b"short"],

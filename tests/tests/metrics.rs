@@ -333,6 +333,10 @@ const UNMOVED: &[&str] = &[
     "crore_engine_unknown_total",
     "crore_engine_refused_total",
     "crore_engine_lost_total",
+    "crore_engine_restorations_total",
+    "crore_engine_unrestored_total",
+    "crore_engine_retained_over_total",
+    "crore_engine_unretained_total",
 ];
 
 /// Series that must have moved since the watch began.

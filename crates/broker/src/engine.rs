@@ -62,8 +62,27 @@ pub struct EnginePublish {
     pub partition: PartitionId,
     /// In the record, and in the refusal.
     pub name: RunName,
-    /// The message. `ProducerStamp::connection` is comparable over all nodes.
+    /// The message. `ProducerStamp::connection` is comparable over all nodes. In a log whose topic
+    /// is compacted, an empty one with `retain` is a tombstone.
     pub publication: Publication,
+    /// It is the retained message of its topic once more.
+    pub restored: Option<Box<Restored>>,
+}
+
+/// The origin of a retained message that a home has written again, behind a record that all nodes
+/// drop: compaction would keep that one. The record is no message. In a partition without the
+/// newest accepted record it is the retained message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
+pub struct Restored {
+    /// The present epoch at the home. Where `seen` is not a valid position of it, the offsets mean
+    /// nothing: the log is another one, or has lost records.
+    pub epoch: u64,
+    /// The offset of the newest accepted record of the topic; 0 if none is known.
+    pub offset: u64,
+    /// The engine's time of that record, in milliseconds since 1970; 0 without a retained message.
+    pub time_ms: u64,
+    /// The home had read everything up to this offset.
+    pub seen: u64,
 }
 
 /// Engine to home.
@@ -115,8 +134,11 @@ pub struct TailRecord {
     pub time_ms: u64,
     /// The name that a home gave it; none for records of other producers.
     pub name: Option<RunName>,
-    /// The message. It has no `expected_epoch`: that was examined before.
+    /// The message. It has no `expected_epoch`: that was examined before. An empty one with
+    /// `retain` is a tombstone.
     pub publication: Publication,
+    /// It is no message, but the retained message of its topic once more.
+    pub restored: Option<Box<Restored>>,
 }
 
 /// The beginning of a partition's life at a node.

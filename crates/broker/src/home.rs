@@ -149,8 +149,10 @@ impl Home {
         let seed = Seed(hash_seed.0, hash_seed.1);
         let run = keyed(seed, &id.0.to_le_bytes());
         for partition in &mut partitions {
-            if settings.log_of(partition.id).durability == Durability::Engine {
-                partition.engine = Some(Box::new(EnginePartition::new(seed, run)));
+            let log = settings.log_of(partition.id);
+            if log.durability == Durability::Engine {
+                let engine = EnginePartition::new(seed, run, log.retains_newest());
+                partition.engine = Some(Box::new(engine));
             }
         }
         let topics = TopicTable::new(seed);

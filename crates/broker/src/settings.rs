@@ -201,6 +201,9 @@ pub struct LogSettings {
     pub retained_bytes_max: u64,
     /// A log in an engine has a copy on this node's disk.
     pub is_mirrored: bool,
+    /// The topic of a log in an engine is compacted: a topic's newest record is its retained
+    /// message.
+    pub is_compacted: bool,
 }
 
 /// The place of a log's records.
@@ -336,6 +339,11 @@ impl LogSettings {
     /// Whether a log in an engine has a copy on this node's disk.
     pub fn has_mirror(&self) -> bool {
         self.durability == Durability::Engine && self.is_mirrored
+    }
+
+    /// Whether the newest record of each topic is its retained message.
+    pub fn retains_newest(&self) -> bool {
+        self.durability == Durability::Engine && self.is_compacted
     }
 
     /// Whether this node has its older records on disk.

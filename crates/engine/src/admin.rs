@@ -1,7 +1,7 @@
 //! Questions and commands about the engine's topics, for `crore engine init`, `crore doctor` and
 //! the start of a node. They wait for their answers.
 
-use crate::settings::{EngineSettings, LogLines, Login, Severity};
+use crate::settings::{EngineLog, EngineSettings, LogLines, Login, Severity};
 use crate::{EngineError, beginning, properties};
 use kafka::{
     Client, ClusterDescription, Event, Kind, ListedOffset, NewTopic, OffsetQuery, Queue,
@@ -74,6 +74,9 @@ const NEWS_PATIENCE: Duration = Duration::from_secs(5);
 const NEWS_EVERY: Duration = Duration::from_millis(100);
 /// The time for which the control topic keeps the removal of a key.
 pub const REMOVED_KEPT_DAYS: u64 = 30;
+
+/// The time after which a compacted topic closes a segment, in milliseconds.
+const SEGMENT_MS: u64 = 3_600 * 1_000;
 
 /// Asks the brokers about themselves and the topics of all logs.
 ///
@@ -155,18 +158,30 @@ pub fn create(settings: &EngineSettings, timeout: Duration) -> Result<Vec<String
         if !topic.is_missing {
             continue;
         }
-        let mut options = vec![
-            ("cleanup.policy", "delete".to_owned()),
-            ("max.message.bytes", message_bytes_min(settings).to_string()),
-        ];
-        if log.age_ms.is_some() {
-            // A starting node reads so far back.
-            options.push(("retention.ms", beginning::kept_ms_wanted(log).to_string()));
-        }
+        let mut options = vec![("max.message.bytes", message_bytes_min(settings).to_string())];
+        options.extend(kept_options(log));
         let partitions = log.partitions.len();
         missing.push(safe_topic(&topic.name, partitions, found.brokers_count, options));
     }
     create_topics(settings, &missing, timeout)
+}
+
+/// The options that say what the topic of a log keeps.
+fn kept_options(log: &EngineLog) -> Vec<(&'static str, String)> {
+    if log.is_compacted {
+        return vec![
+            ("cleanup.policy", "compact".to_owned()),
+            ("min.compaction.lag.ms", beginning::lag_ms_wanted(log).to_string()),
+            // Only closed segments are compacted, and a start reads the topic from its beginning.
+            ("segment.ms", SEGMENT_MS.to_string()),
+        ];
+    }
+    let mut options = vec![("cleanup.policy", "delete".to_owned())];
+    if log.age_ms.is_some() {
+        // A starting node reads so far back.
+        options.push(("retention.ms", beginning::kept_ms_wanted(log).to_string()));
+    }
+    options
 }
 
 /// Creates the control topic of a cluster, and returns whether it did not exist. A node that was
@@ -186,7 +201,7 @@ pub fn create_control(
         ("cleanup.policy", "compact".to_owned()),
         ("delete.retention.ms", removed_kept_ms.to_string()),
         // Only closed segments are compacted, and a start reads the topic from its beginning.
-        ("segment.ms", (3_600 * 1_000).to_string()),
+        ("segment.ms", SEGMENT_MS.to_string()),
     ];
     let topic = safe_topic(name, 1, cluster.brokers, options);
     Ok(!create_topics(settings, &[topic], timeout)?.is_empty())
@@ -314,19 +329,11 @@ pub fn lacks(settings: &EngineSettings, description: &Description) -> Vec<Lack> 
                 "unclean.leader.election.enable is true; an election may lose records".to_owned(),
             );
         }
-        let kept_ms_min = beginning::kept_ms_min(log);
-        if let Some(found) = topic.number("retention.ms").filter(|found| *found < kept_ms_min) {
-            lack(
-                true,
-                format!(
-                    "retention.ms is {found}; a node that starts needs {kept_ms_min} to recognise \
-                     repetitions"
-                ),
-            );
-        }
+        lacks_of_kept(topic, log, &mut lack);
         if topic.option("message.timestamp.type").is_some_and(|it| it != "LogAppendTime") {
+            // By a producer's clock, a record could be compacted before nodes have read it.
             lack(
-                true,
+                !log.is_compacted,
                 "message.timestamp.type is not LogAppendTime; producers' clocks decide how long \
                  repetitions are recognised"
                     .to_owned(),
@@ -337,13 +344,66 @@ pub fn lacks(settings: &EngineSettings, description: &Description) -> Vec<Lack> 
     lacks
 }
 
-/// The time for which a topic with these options keeps records, in milliseconds. None if it is not
-/// known: a bound on bytes may remove them before.
-pub(crate) fn kept_ms(options: &[(String, String)]) -> Option<u64> {
+/// What is wrong with the records that a topic keeps.
+fn lacks_of_kept(topic: &Topic, log: &EngineLog, lack: &mut dyn FnMut(bool, String)) {
+    let kept_ms_min = beginning::kept_ms_min(log);
+    if let Some(policy) = topic.option("cleanup.policy") {
+        let has = |word: &str| policy.split(',').any(|it| it.trim() == word);
+        match (log.is_compacted, has("compact"), has("delete")) {
+            (true, true, true) => lack(
+                false,
+                format!("cleanup.policy is {policy}; retained messages would vanish by age"),
+            ),
+            (true, false, _) => lack(
+                false,
+                format!("cleanup.policy is {policy}; the log has compact = true, so compact"),
+            ),
+            (false, true, _) => lack(
+                false,
+                format!(
+                    "cleanup.policy is {policy}; without compact = true the log needs every \
+                     message, so delete"
+                ),
+            ),
+            (true, true, false) | (false, false, _) => {}
+        }
+    }
+    if !log.is_compacted {
+        if let Some(found) = topic.number("retention.ms").filter(|found| *found < kept_ms_min) {
+            lack(
+                true,
+                format!(
+                    "retention.ms is {found}; a node that starts needs {kept_ms_min} to recognise \
+                     repetitions"
+                ),
+            );
+        }
+        return;
+    }
+    let lag_ms_min = beginning::lag_ms_min(log);
+    for (option, why) in [
+        ("min.compaction.lag.ms", "recognise repetitions"),
+        ("delete.retention.ms", "learn which retained messages were removed"),
+    ] {
+        if let Some(found) = topic.number(option).filter(|found| *found < lag_ms_min) {
+            lack(
+                false,
+                format!("{option} is {found}; a node that starts needs {lag_ms_min} to {why}"),
+            );
+        }
+    }
+}
+
+/// The time for which a topic with these options keeps all records, in milliseconds. None if it is
+/// not known: a bound on bytes may remove them before.
+pub(crate) fn kept_ms(options: &[(String, String)], is_compacted: bool) -> Option<u64> {
     let value = |name: &str| {
         let found = options.iter().find(|(known, _)| known == name);
         found.and_then(|(_, value)| value.parse::<i64>().ok())
     };
+    if is_compacted {
+        return u64::try_from(value("min.compaction.lag.ms")?).ok();
+    }
     // Below 0 there is no bound.
     let time_ms = value("retention.ms")?;
     value("retention.bytes").filter(|bytes| *bytes < 0)?;
@@ -555,143 +615,4 @@ impl Asker {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::settings::{EngineLog, EnginePartition};
-    use broker::mail::{HomeId, PartitionId};
-    use stdx::hash::Partitioner;
-
-    #[test]
-    fn a_refusal_by_all_brokers_is_final() {
-        let error = |code, text: &str| Event::Error {
-            error: kafka::Error { code, text: text.to_owned() },
-            is_fatal: false,
-        };
-        let line = |text: &str| Event::Line { level: 6, text: text.to_owned() };
-        let mut problem = Problem::default();
-        let closed =
-            "FAIL: [thrd:h:1/bootstrap]: h:1/bootstrap: Disconnected (after 3ms in state X)";
-        assert_eq!(problem.meet(line(closed)), Some("h:1/bootstrap: Disconnected".to_owned()));
-        assert_eq!(problem.meet(line(closed)), None, "told already");
-        assert_eq!(problem.meet(error(code::ALL_BROKERS_DOWN, "all")), None);
-        assert!(!problem.is_final(), "a broker may come back");
-        assert!(
-            problem.meet(error(code::AUTHENTICATION, "h: no (after 2ms in state X)")).is_some()
-        );
-        assert!(problem.is_final());
-        assert_eq!(problem.last, Some("h: no".to_owned()));
-        let mut problem = Problem::default();
-        assert_eq!(problem.meet(error(code::TLS, "certificate verify failed")), None);
-        assert_eq!(problem.meet(line("FAIL: [thrd:h]: h: certificate verify failed")), None);
-        assert!(!problem.is_refusal);
-    }
-
-    #[test]
-    fn a_topic_that_brokers_do_not_know_yet_is_asked_for_again() {
-        let (patience, none) = (Duration::from_secs(3_600), Duration::ZERO);
-        let ask = |patience, known_at: u32| {
-            let mut asked = 0;
-            let answer = ask_while(
-                |is_known: &bool| !is_known,
-                (patience, none),
-                || {
-                    asked += 1;
-                    Ok(asked == known_at)
-                },
-            );
-            (answer.ok(), asked)
-        };
-        assert_eq!(ask(patience, 1), (Some(true), 1));
-        assert_eq!(ask(patience, 3), (Some(true), 3));
-        // It does not exist.
-        assert_eq!(ask(none, 2), (Some(false), 1));
-        let no_answer = || Err(EngineError("no broker".to_owned()));
-        assert!(ask_while(|_: &()| true, (patience, none), no_answer).is_err());
-    }
-
-    #[test]
-    fn what_a_topic_lacks_is_named() {
-        let (home, resume, mirrored) = (HomeId(0), None, None);
-        let partition = |id| EnginePartition { id: PartitionId(id), home, resume, mirrored };
-        let log = EngineLog {
-            topic: "prices".to_owned(),
-            topic_prefix: String::new(),
-            partitioner: Partitioner::Murmur2,
-            foreign: Default::default(),
-            age_ms: None,
-            bytes: None,
-            once_ms: 300_000,
-            partitions: vec![partition(0), partition(1)],
-        };
-        let settings = EngineSettings { logs: vec![log], ..EngineSettings::new("h:1") };
-        let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let good = Topic {
-            name: "prices".to_owned(),
-            fault: None,
-            is_missing: false,
-            topic_id: 1,
-            partitions_count: 2,
-            leaderless: 0,
-            replicas: 3,
-            in_sync: 3,
-            options: vec![
-                option("max.message.bytes", "2000000"),
-                option("min.insync.replicas", "2"),
-                option("unclean.leader.election.enable", "false"),
-                option("retention.ms", "-1"),
-                option("message.timestamp.type", "LogAppendTime"),
-            ],
-        };
-        let check = |topic: Topic, expected: &[(bool, &str)]| {
-            let description =
-                Description { cluster_id: "c".to_owned(), brokers_count: 3, topics: vec![topic] };
-            let lacks = lacks(&settings, &description);
-            let found: Vec<_> =
-                lacks.iter().map(|lack| (lack.may_be_allowed, lack.text.clone())).collect();
-            assert_eq!(found.len(), expected.len(), "{found:?}");
-            for ((allowed, text), (expected_allowed, part)) in found.iter().zip(expected) {
-                assert!(allowed == expected_allowed && text.contains(part), "{text}");
-            }
-        };
-        check(good.clone(), &[]);
-        let weak = Topic {
-            replicas: 1,
-            options: vec![
-                option("max.message.bytes", "1000"),
-                option("min.insync.replicas", "1"),
-                option("unclean.leader.election.enable", "true"),
-                option("retention.ms", "600000"),
-                option("message.timestamp.type", "CreateTime"),
-            ],
-            ..good.clone()
-        };
-        check(
-            weak,
-            &[
-                (false, "max.message.bytes is 1000; at least 1114112"),
-                (true, "1 copies"),
-                (true, "min.insync.replicas is 1"),
-                (true, "unclean"),
-                (true, "retention.ms is 600000; a node that starts needs 900000"),
-                (true, "LogAppendTime"),
-            ],
-        );
-        check(Topic { partitions_count: 3, ..good.clone() }, &[(false, "has 3 partitions")]);
-        let missing = Topic { fault: Some("?".to_owned()), is_missing: true, ..good };
-        check(missing, &[(false, "does not exist")]);
-    }
-
-    #[test]
-    fn a_topic_keeps_records_by_age_alone_or_for_an_unknown_time() {
-        let check = |time: &str, bytes: &str, expected: Option<u64>| {
-            let options = [("retention.ms", time), ("retention.bytes", bytes)];
-            let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
-            assert_eq!(kept_ms(&options), expected, "{time}, {bytes}");
-        };
-        check("600000", "-1", Some(600_000));
-        check("-1", "-1", Some(u64::MAX));
-        check("600000", "1048576", None);
-        check("?", "-1", None);
-        assert_eq!(kept_ms(&[]), None);
-    }
-}
+mod tests;

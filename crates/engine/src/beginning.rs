@@ -8,6 +8,9 @@
 //!
 //! A node with a mirror begins behind the mirror's end instead ([`follow`]), and reads before it
 //! only the records that prime what follows. The home compares the record at the end.
+//!
+//! A compacted topic is read from its first record, for the retained messages. The node serves it
+//! from where compaction has left every record, with those that prime before.
 
 use crate::settings::EngineLog;
 use broker::engine::{LineageStart, MirrorEnd, Restart};
@@ -48,10 +51,16 @@ impl Question {
         Question::Following,
     ];
 
-    /// The age that it asks about, in milliseconds; none if it asks about another thing.
-    pub(crate) fn age_ms(self, log: &EngineLog) -> Option<u64> {
+    /// The age that it asks about, in milliseconds; none if it asks about another thing. `kept_ms`
+    /// is that of [`Known`].
+    pub(crate) fn age_ms(self, log: &EngineLog, kept_ms: Option<u64>) -> Option<u64> {
         let once = log.once_ms;
         let served = log.age_ms.map_or(u64::MAX, |age| age.max(once));
+        let served = if log.is_compacted {
+            served.min(whole_ms(log, kept_ms).saturating_sub(once.saturating_mul(2)))
+        } else {
+            served
+        };
         match self {
             Question::First | Question::End | Question::Following => None,
             Question::Served => Some(served),
@@ -66,10 +75,30 @@ pub(crate) fn kept_ms_min(log: &EngineLog) -> u64 {
     log.once_ms.saturating_mul(3)
 }
 
+/// The least time for which the engine may compact no record, in milliseconds: that for which it
+/// would keep records, and the time that a node has to read them.
+pub(crate) fn lag_ms_min(log: &EngineLog) -> u64 {
+    log.once_ms.saturating_mul(4)
+}
+
+/// The age up to which a compacted topic has every record, also at the end of the reading, in
+/// milliseconds.
+fn whole_ms(log: &EngineLog, lag_ms: Option<u64>) -> u64 {
+    lag_ms.unwrap_or(0).max(lag_ms_min(log)) - log.once_ms
+}
+
+/// The time for which the engine may compact no record so that a node that begins serves all that
+/// it should, in milliseconds.
+pub(crate) fn lag_ms_wanted(log: &EngineLog) -> u64 {
+    let served_ms = log.age_ms.map_or(lag_ms_min(log), |_| kept_ms_wanted(log));
+    served_ms.saturating_add(log.once_ms).max(lag_ms_min(log))
+}
+
 /// The time for which the engine must keep records so that a node that begins serves all that it
 /// should, in milliseconds.
 pub(crate) fn kept_ms_wanted(log: &EngineLog) -> u64 {
-    Question::Priming.age_ms(log).unwrap_or(u64::MAX)
+    let served_ms = log.age_ms.map_or(u64::MAX, |age| age.max(log.once_ms));
+    served_ms.saturating_add(log.once_ms.saturating_mul(2))
 }
 
 /// An offset, and the lineage of its record. None: no record is as late.
@@ -82,7 +111,8 @@ pub(crate) struct Known {
     pub topic_id: u32,
     /// The time of the questions, in milliseconds since 1970.
     pub asked_ms: u64,
-    /// The time for which the engine keeps records, in milliseconds, if the topic's options say so.
+    /// The time for which the engine keeps records, in milliseconds, if the topic's options say so:
+    /// all of them, of a compacted topic.
     pub kept_ms: Option<u64>,
 }
 
@@ -101,6 +131,19 @@ pub(crate) fn begin(
     let priming = at(Question::Priming);
     let start = priming.max(by_size).min(at(Question::Thrice)).clamp(first, end);
     let served = if start == priming { at(Question::Served).max(start) } else { start };
+    if log.is_compacted {
+        let complete_ms = known.asked_ms.saturating_sub(whole_ms(log, known.kept_ms)).max(1);
+        return Restart {
+            partition,
+            topic_id: known.topic_id,
+            lineages: vec![lineage_at(first, &answers)],
+            after: first,
+            complete_from_ms: if end == 0 { 0 } else { complete_ms },
+            primed_through: served,
+            follows_mirror: false,
+            head: end,
+        };
+    }
     // The last record is read in any case: positions at the end name it, and have its lineage. The
     // end itself has the lineage of the present leader, which may have taken no record.
     let start = start.min(end.saturating_sub(HOLES_MAX)).max(first);
@@ -158,6 +201,14 @@ pub(crate) fn follow(
     if !is_there || !has_more || mirror.head <= cold.primed_through {
         return None;
     }
+    if log.is_compacted {
+        // Behind the mirror's end no record may be missing, nor one that primes those.
+        return (following_from_ms(log, mirror) >= cold.complete_from_ms).then(|| Restart {
+            primed_through: mirror.head,
+            follows_mirror: true,
+            ..cold.clone()
+        });
+    }
     let following = answers[Question::Following as usize].map_or(last, |(offset, _)| offset);
     let start = following.clamp(first, last);
     let complete_from_ms = match start {
@@ -214,6 +265,7 @@ mod tests {
             age_ms,
             bytes,
             once_ms: 300_000,
+            is_compacted: false,
             partitions: Vec::new(),
         }
     }
@@ -233,7 +285,7 @@ mod tests {
             Question::First => Some((first, Some(1))),
             Question::End => Some((end, Some(2))),
             other => {
-                let age = other.age_ms(log).unwrap_or(0);
+                let age = other.age_ms(log, kept_ms).unwrap_or(0);
                 let offset = end.saturating_sub(age).max(first);
                 (offset < end).then_some((offset, Some(2)))
             }
@@ -274,6 +326,48 @@ mod tests {
         check(&log(Some(3_600_000), None), 100, 5_000, 100, 100);
         check(&log(None, None), 700, 9_000_000, 700, 700);
         check(&log(None, None), 0, 0, 0, 0);
+    }
+
+    /// All of a compacted topic is read. It is complete for the time that the engine does not
+    /// compact, less that of the reading, and served where that primes.
+    #[test]
+    fn a_compacted_log_is_read_from_its_first_record() {
+        let compacted = |age_ms| EngineLog { is_compacted: true, ..log(age_ms, None) };
+        let check = |age_ms, kept_ms, primed_through, complete_from_ms| {
+            let restart = begun(&compacted(age_ms), 7, 9_000_000, kept_ms);
+            let found = (restart.after, restart.primed_through, restart.complete_from_ms);
+            assert_eq!(found, (7, primed_through, complete_from_ms), "{age_ms:?}, {kept_ms:?}");
+            assert_eq!(restart.lineages, [LineageStart { lineage: 1, start: 8 }]);
+        };
+        // The least, also if the topic's options are not known.
+        check(Some(3_600_000), None, 8_700_000, 8_100_000);
+        check(Some(3_600_000), Some(1_200_000), 8_700_000, 8_100_000);
+        // As far as the engine does not compact, and as the node should.
+        check(Some(3_600_000), Some(2_000_000), 7_900_000, 7_300_000);
+        check(
+            Some(3_600_000),
+            Some(lag_ms_wanted(&compacted(Some(3_600_000)))),
+            5_400_000,
+            4_800_000,
+        );
+        check(Some(600_000), Some(u64::MAX), 8_400_000, 1);
+        check(None, Some(2_000_000), 7_900_000, 7_300_000);
+        // There was never a record.
+        let empty = begun(&compacted(None), 0, 0, None);
+        assert_eq!((empty.after, empty.primed_through, empty.complete_from_ms), (0, 0, 0));
+    }
+
+    /// A compacted topic is read from its first record with a mirror, too. The mirror is of use only
+    /// if all records that prime those behind it are there.
+    #[test]
+    fn a_mirror_of_a_compacted_log() {
+        let log = EngineLog { is_compacted: true, ..log(Some(36_000_000), None) };
+        let ends = (0, 90_000_000);
+        let restart = followed(&log, ends, 89_000_000, |_| {}).expect("it follows");
+        assert_eq!((restart.after, restart.primed_through), (0, 89_000_001));
+        assert_eq!((restart.complete_from_ms, restart.follows_mirror), (86_700_000, true));
+        assert!(followed(&log, ends, 87_330_000, |_| {}).is_some());
+        assert!(followed(&log, ends, 87_329_999, |_| {}).is_none());
     }
 
     #[test]
@@ -320,6 +414,8 @@ mod tests {
         last: u64,
         change: impl FnOnce(&mut MirrorEnd),
     ) -> Option<Restart> {
+        // Of a compacted topic: an hour.
+        let kept_ms = log.is_compacted.then_some(3_600_000);
         let mut mirror = MirrorEnd {
             partition: PartitionId(0),
             topic_id: 9,
@@ -335,12 +431,12 @@ mod tests {
             Question::End => Some((end, Some(3))),
             Question::Following => Some((following_from_ms(log, &mirror).max(first), Some(2))),
             other => {
-                let age = other.age_ms(log).unwrap_or(0);
+                let age = other.age_ms(log, kept_ms).unwrap_or(0);
                 let offset = end.saturating_sub(age).max(first);
                 (offset < end).then_some((offset, Some(2)))
             }
         });
-        let known = Known { topic_id: 9, asked_ms: end, kept_ms: None };
+        let known = Known { topic_id: 9, asked_ms: end, kept_ms };
         let cold = begin(log, PartitionId(3), known, answers);
         follow(log, &mirror, known, answers, &cold)
     }

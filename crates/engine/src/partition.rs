@@ -25,6 +25,8 @@ pub(crate) struct Partition {
     pub(crate) pending: u32,
     /// Not available before this time, because records could not be sent.
     pub(crate) refuses_until_ms: u64,
+    /// It begins anew because it was so far behind that compaction may have removed records.
+    pub(crate) is_overtaken: bool,
     /// Records that the home does not have yet.
     records: Vec<TailRecord>,
     cost: u32,
@@ -55,6 +57,9 @@ pub(crate) struct Reading {
     /// The last time at which something arrived.
     heard_ms: u64,
     doubt: Option<Doubt>,
+    /// Of a compacted topic: every record before this time was read that compaction may have
+    /// removed since, in milliseconds since 1970.
+    whole_ms: Option<u64>,
     /// The time since which an open transaction holds the tail, and the offset of its hold.
     held: Option<(u64, u64)>,
 }
@@ -87,6 +92,9 @@ pub(crate) enum Verdict {
     Contradiction,
 }
 
+/// The difference of a broker's clock from this machine's that is allowed for, in milliseconds.
+const CLOCKS_APART_MS: u64 = 30_000;
+
 impl Partition {
     pub(crate) fn new(id: PartitionId, home: HomeId, log: usize, place: u32) -> Partition {
         Partition {
@@ -98,6 +106,7 @@ impl Partition {
             told_available: None,
             pending: 0,
             refuses_until_ms: 0,
+            is_overtaken: false,
             records: Vec::new(),
             cost: 0,
         }
@@ -115,8 +124,40 @@ impl Partition {
             told: next,
             heard_ms: now_ms,
             doubt: None,
+            whole_ms: None,
             held: None,
         });
+        self.is_overtaken = false;
+    }
+
+    /// The topic is compacted: from this time on, in milliseconds since 1970, no record may be
+    /// missing.
+    pub(crate) fn is_whole_from(&mut self, unix_ms: u64) {
+        if let Some(reading) = self.reading_mut() {
+            reading.whole_ms = Some(unix_ms);
+        }
+    }
+
+    /// The engine's log ended at this offset at this time.
+    pub(crate) fn compare_whole(&mut self, end: u64, unix_ms: u64) {
+        if let Some(reading) = self.reading_mut().filter(|reading| end <= reading.next) {
+            reading.whole_ms = reading.whole_ms.map(|whole_ms| whole_ms.max(unix_ms));
+        }
+    }
+
+    /// A record of a compacted topic comes. Whether others before it may be missing, because the
+    /// tail is further behind than the time for which the engine compacts nothing.
+    pub(crate) fn meets_compaction(&mut self, time_ms: u64, unix_ms: u64, lag_ms: u64) -> bool {
+        let Some(reading) = self.reading_mut() else { return false };
+        let Some(whole_ms) = reading.whole_ms.filter(|whole_ms| time_ms >= *whole_ms) else {
+            // Before that compaction is expected.
+            return false;
+        };
+        reading.whole_ms = Some(time_ms);
+        let is_overtaken =
+            whole_ms.saturating_add(lag_ms) < unix_ms.saturating_add(CLOCKS_APART_MS);
+        self.is_overtaken = is_overtaken;
+        is_overtaken
     }
 
     pub(crate) fn reading(&self) -> Option<&Reading> {
@@ -285,6 +326,31 @@ mod tests {
         assert_eq!(partition.meet(110, 3, 8_000), Verdict::New);
         assert_eq!(partition.examine(113, 9_000, 2_000), None);
         assert_eq!(partition.examine(113, 11_000, 2_000), Some(Finding::Silent));
+    }
+
+    /// Of a compacted topic, a tail that was away for longer than the lag begins anew: records
+    /// between may be gone. One that was only quiet has read everything.
+    #[test]
+    fn a_tail_that_compaction_may_have_overtaken_is_found() {
+        let lag_ms = 1_200_000;
+        let mut partition = begun();
+        assert!(!partition.meets_compaction(5, 9_000_000, lag_ms), "it is not compacted");
+        partition.is_whole_from(1_000_000);
+        // Older records of the beginning.
+        assert!(!partition.meets_compaction(5, 9_000_000, lag_ms));
+        assert!(!partition.meets_compaction(1_500_000, 2_100_000, lag_ms));
+        assert!(!partition.meets_compaction(2_600_000, 2_670_000, lag_ms));
+        // The engine's clock goes back a little.
+        assert!(!partition.meets_compaction(2_599_000, 2_670_000, lag_ms));
+        // Quiet for an hour.
+        partition.settle(110, 0);
+        partition.compare_whole(110, 6_000_000);
+        partition.compare_whole(111, 6_100_000);
+        assert!(!partition.meets_compaction(6_000_001, 7_000_000, lag_ms));
+        assert!(!partition.is_overtaken);
+        // Away for twenty minutes.
+        assert!(partition.meets_compaction(7_000_000, 7_170_002, lag_ms));
+        assert!(partition.is_overtaken);
     }
 
     #[test]

@@ -4,7 +4,12 @@
 //! `content-type`; `ce_*` and `crore.tag.*` are tags, and others only if the log lists them, so
 //! that internal headers do not reach browsers. `crore.n` names a publication of a node (run and
 //! counter), `crore.p` its producer (connection, sequence, id), `crore.k` is its idempotency key.
-//! Numbers have 8 bytes, the lowest first.
+//! `crore.r` says that the record is no message, but a retained message once more (epoch,
+//! offset, time, offset up to which the node had read). Numbers have 8 bytes, the lowest
+//! first.
+//!
+//! An empty message that removes its topic's retained message has no value: compaction removes its
+//! key. So a record of another producer without a value removes it, too, and is an empty message.
 //!
 //! A log may give records without a key a topic, and remove the five bytes that the clients of a
 //! schema registry write before the payload: a zero, and the schema's number.
@@ -13,7 +18,7 @@
 //! [`Unroutable`], never half of a message.
 
 use crate::settings::Foreign;
-use broker::engine::{EnginePublish, RunName, TailRecord};
+use broker::engine::{EnginePublish, Restored, RunName, TailRecord};
 use broker::mail::{
     Code, IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX, ProducerStamp, Publication,
 };
@@ -70,6 +75,8 @@ pub struct Mapping {
     pub foreign: Foreign,
     /// Longest payload, in bytes.
     pub payload_bytes_max: usize,
+    /// The topic is compacted: records may be retained messages once more.
+    pub is_compacted: bool,
 }
 
 /// A record to send.
@@ -77,8 +84,8 @@ pub struct Mapping {
 pub struct OutRecord<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// The value.
-    pub value: &'a [u8],
+    /// The value; none for a tombstone.
+    pub value: Option<&'a [u8]>,
     /// Names and values of the headers.
     pub headers: Vec<(CString, Vec<u8>)>,
 }
@@ -92,6 +99,7 @@ const EVENT_PREFIX: &str = "ce_";
 const NAME: &CStr = c"crore.n";
 const PRODUCER: &CStr = c"crore.p";
 const KEY: &CStr = c"crore.k";
+const RESTORED: &CStr = c"crore.r";
 
 impl Mapping {
     /// The record of a publication.
@@ -126,7 +134,13 @@ impl Mapping {
         if !idempotency_key.is_empty() {
             headers.push((KEY.to_owned(), idempotency_key.to_vec()));
         }
-        Ok(OutRecord { key, value: payload, headers })
+        if let Some(restored) = &publish.restored {
+            let Restored { epoch, offset, time_ms, seen } = **restored;
+            let value = [pair(epoch, offset), pair(time_ms, seen)].concat();
+            headers.push((RESTORED.to_owned(), value));
+        }
+        let is_tombstone = publish.publication.retain && payload.is_empty();
+        Ok(OutRecord { key, value: (!is_tombstone).then_some(payload), headers })
     }
 
     /// The message in a record of the partition at this place of the log.
@@ -170,7 +184,7 @@ impl Mapping {
             topic,
             attributes: headers.attributes(memory)?,
             payload: memory.copy(&[payload]),
-            retain: false,
+            retain: record.value.is_none(),
             producer: headers.producer.map(|(connection, sequence, id)| ProducerStamp {
                 id: memory.copy(&[id]),
                 sequence,
@@ -185,6 +199,7 @@ impl Mapping {
             time_ms: record.time_ms,
             name: headers.name,
             publication,
+            restored: headers.restored.map(Box::new),
         })
     }
 
@@ -211,9 +226,15 @@ impl Mapping {
                     return Err(Unroutable::InvalidHeader);
                 }
                 read.key = value;
+            } else if name == RESTORED.to_bytes() {
+                read.restored = Some(restored(value).ok_or(Unroutable::InvalidHeader)?);
             } else {
                 self.read_attribute(name, value, &mut read);
             }
+        }
+        // Only a node writes it, and only where messages are retained.
+        if read.restored.is_some() && (read.name.is_none() || !self.is_compacted) {
+            return Err(Unroutable::InvalidHeader);
         }
         Ok(read)
     }
@@ -246,6 +267,7 @@ struct Headers<'a> {
     name: Option<RunName>,
     producer: Option<(u64, u64, &'a [u8])>,
     key: &'a [u8],
+    restored: Option<Restored>,
 }
 
 impl Headers<'_> {
@@ -279,6 +301,13 @@ fn without_schema_id(value: &[u8]) -> Result<&[u8], Unroutable> {
 /// Two numbers in 16 bytes.
 fn pair(first: u64, second: u64) -> Vec<u8> {
     [first.to_le_bytes(), second.to_le_bytes()].concat()
+}
+
+/// The origin of a retained message.
+fn restored(bytes: &[u8]) -> Option<Restored> {
+    let (epoch, offset, rest) = numbers(bytes)?;
+    let (time_ms, seen, rest) = numbers(rest)?;
+    rest.is_empty().then_some(Restored { epoch, offset, time_ms, seen })
 }
 
 /// Two numbers, and the bytes behind them.
@@ -330,6 +359,7 @@ mod tests {
             partitions_count: 1,
             foreign: Foreign { tag_headers: vec!["trace".into()], ..Foreign::default() },
             payload_bytes_max: 100,
+            is_compacted: true,
         }
     }
 
@@ -364,7 +394,12 @@ mod tests {
     #[test]
     fn a_publication_comes_back_from_its_record() {
         let name = RunName { run: 8, counter: 9 };
-        let sent = EnginePublish { partition: PartitionId(0), name, publication: publication() };
+        let sent = EnginePublish {
+            partition: PartitionId(0),
+            name,
+            publication: publication(),
+            restored: None,
+        };
         let mapping = mapping();
         let record = mapping.to_record(&sent).expect("a record");
         let headers: Vec<(&[u8], &[u8])> =
@@ -373,7 +408,7 @@ mod tests {
         let expected: [&[u8]; 6] =
             [b"crore.n", b"content-type", b"ce_id", b"crore.tag.unit", b"crore.p", b"crore.k"];
         assert_eq!(names, expected);
-        assert_eq!((record.key, record.value), (&b"42"[..], &b"hello"[..]));
+        assert_eq!((record.key, record.value), (&b"42"[..], Some(&b"hello"[..])));
         let back = read(&raw(Some(record.key), &headers)).expect("a message");
         assert_eq!((back.offset, back.lineage, back.time_ms), (7, 3, 9));
         assert_eq!(back.name, Some(name));
@@ -397,7 +432,56 @@ mod tests {
         assert_eq!(tags, [Tag { key: "trace", value: "t1" }]);
         assert!(message.name.is_none() && producer.is_none() && idempotency_key.is_empty());
         let tombstone = RawRecord { value: None, ..raw(Some(b"a"), &[]) };
-        assert!(read(&tombstone).expect("a message").publication.payload.is_empty());
+        let Publication { payload, retain, .. } = read(&tombstone).expect("a message").publication;
+        assert!(payload.is_empty() && retain);
+        let empty = RawRecord { value: Some(b""), ..raw(Some(b"a"), &[]) };
+        assert!(!read(&empty).expect("a message").publication.retain);
+    }
+
+    /// What removes a retained message has no value, and an empty message has one.
+    #[test]
+    fn a_removal_is_a_tombstone() {
+        let name = RunName { run: 8, counter: 9 };
+        let is_tombstone = |retain, payload: &[u8]| {
+            let payload = Slice::copy_of(payload);
+            let publication = Publication { retain, payload, ..publication() };
+            let partition = PartitionId(0);
+            let sent = EnginePublish { partition, name, publication, restored: None };
+            mapping().to_record(&sent).expect("a record").value.is_none()
+        };
+        assert!(is_tombstone(true, b""));
+        assert!(!is_tombstone(false, b"") && !is_tombstone(true, b"a"));
+    }
+
+    /// A retained message once more, or the removal of one, comes back from its record. A record of
+    /// another producer with the same header is no message, nor is one where nothing is retained.
+    #[test]
+    fn a_restoration_comes_back_from_its_record() {
+        let name = RunName { run: 8, counter: 9 };
+        let restored = Restored { epoch: 7, offset: u64::MAX, time_ms: 3, seen: 4 };
+        let topic = Slice::copy_of(b"orders/42");
+        let publication = Publication { topic, retain: true, ..Publication::default() };
+        let partition = PartitionId(0);
+        let boxed = Some(Box::new(restored));
+        let sent = EnginePublish { partition, name, publication, restored: boxed.clone() };
+        let (mapping, mut memory) = (mapping(), Memory::default());
+        let record = mapping.to_record(&sent).expect("a record");
+        let headers: Vec<(&[u8], &[u8])> =
+            record.headers.iter().map(|(name, value)| (name.to_bytes(), &value[..])).collect();
+        assert_eq!(
+            headers.last().map(|(name, value)| (*name, value.len())),
+            Some((&b"crore.r"[..], 32))
+        );
+        let back = RawRecord { value: record.value, ..raw(Some(record.key), &headers) };
+        let message = mapping.to_message(0, &back, &mut memory).expect("a restoration");
+        assert_eq!((message.name, &message.restored), (Some(name), &boxed));
+        assert!(message.publication.retain && message.publication.payload.is_empty());
+        let elsewhere = Mapping { is_compacted: false, ..mapping.clone() };
+        let reason = elsewhere.to_message(0, &back, &mut memory).map(|it| it.offset);
+        assert_eq!(reason, Err(Unroutable::InvalidHeader));
+        let foreign = raw(Some(record.key), &headers[1..]);
+        let reason = mapping.to_message(0, &foreign, &mut memory).map(|it| it.offset);
+        assert_eq!(reason, Err(Unroutable::InvalidHeader));
     }
 
     #[test]
@@ -448,6 +532,8 @@ mod tests {
         check(raw(Some(b"a"), &[(b"crore.n", &[0; 17])]), Unroutable::InvalidHeader);
         check(raw(Some(b"a"), &[(b"crore.p", &[0; 16])]), Unroutable::InvalidHeader);
         check(raw(Some(b"a"), &[(b"crore.k", b"")]), Unroutable::InvalidHeader);
+        check(raw(Some(b"a"), &[(b"crore.r", &[0; 31])]), Unroutable::InvalidHeader);
+        check(raw(Some(b"a"), &[(b"crore.r", &[0; 33])]), Unroutable::InvalidHeader);
         let many = Mapping { partitions_count: 16, ..mapping() };
         let place = many.partitioner.partition_of(b"a", 16);
         let read = |place| many.to_message(place, &raw(Some(b"a"), &[]), &mut Memory::default());

@@ -60,6 +60,8 @@ pub struct EngineLog {
     pub bytes: Option<u64>,
     /// Repetitions within this time are recognised, in milliseconds.
     pub once_ms: u64,
+    /// The topic is compacted: the newest record of each key is its retained message.
+    pub is_compacted: bool,
     /// The partitions in their order in the topic.
     pub partitions: Vec<EnginePartition>,
 }

@@ -261,6 +261,7 @@ impl Log {
                 partitions_count: log.partitions.len() as u32,
                 foreign: log.foreign.clone(),
                 payload_bytes_max: settings.payload_bytes_max as usize,
+                is_compacted: log.is_compacted,
             },
             first,
             id: None,

@@ -109,6 +109,7 @@ fn restart(lineages: &[(u32, u64)], after: u64, head: u64) -> EngineLetter {
 /// Records of one lineage.
 fn tail(lineage: u32, offsets: &[u64], through: u64) -> EngineLetter {
     let record = |&offset: &u64| TailRecord {
+        restored: None,
         offset,
         lineage,
         time_ms: 0,

@@ -62,7 +62,7 @@ impl World {
             ..Publication::default()
         };
         let name = RunName { run: node as u64, counter: self.counter };
-        let publish = EnginePublish { partition: PARTITION, name, publication };
+        let publish = EnginePublish { partition: PARTITION, name, publication, restored: None };
         self.engine.ask(node, 0, vec![EngineRequest::Publish(publish)]);
         self.counter
     }

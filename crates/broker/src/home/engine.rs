@@ -26,6 +26,7 @@
 mod ahead;
 mod letters;
 mod pending;
+mod retained;
 mod stamps;
 
 pub(super) use ahead::Ahead;
@@ -44,6 +45,7 @@ use crate::engine::{CLOCKS_APART_MS, NAMES_MAX, Restart, RunName, Tail, TailReco
 use crate::mail::{Code, EdgeId, ToEdge};
 use log::{AppendError, Flags, NewRecord, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
 use pending::Pending;
+use retained::Retains;
 use stamps::Stamps;
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
@@ -67,6 +69,8 @@ pub(super) struct EnginePartition {
     once: Once,
     pending: Pending,
     stamps: Stamps,
+    /// Of a log whose topic is compacted.
+    retains: Option<Box<Retains>>,
     /// The engine has a leader that takes records, as far as it has said.
     is_available: bool,
     /// The beginning of its present life at this node, without lineages; none before the first.
@@ -92,13 +96,15 @@ struct Began {
 }
 
 impl EnginePartition {
-    /// A partition that has not begun. `seed` is the home's secret, `run` its name in records.
-    pub fn new(seed: Seed, run: u64) -> EnginePartition {
+    /// A partition that has not begun. `seed` is the home's secret, `run` its name in records; it
+    /// may retain the newest record of each topic.
+    pub fn new(seed: Seed, run: u64, retains_newest: bool) -> EnginePartition {
         EnginePartition {
             seed,
             once: Once::new(BOUNDS, seed, 0),
             pending: Pending::new(run),
             stamps: Stamps::default(),
+            retains: retains_newest.then(Box::default),
             is_available: true,
             began: None,
             through: 0,
@@ -145,6 +151,7 @@ impl EnginePartition {
             + self.once.allocated_bytes()
             + self.pending.memory_bytes()
             + self.stamps.memory_bytes()
+            + self.retains.as_deref().map_or(0, Retains::memory_bytes)
     }
 }
 
@@ -171,6 +178,7 @@ impl Home {
                 self.open_mirrored(local, tail.through);
             }
         }
+        self.restore_due(local, turn);
         self.statistics.tail_letters += 1;
     }
 
@@ -187,17 +195,58 @@ impl Home {
             debug_assert!(false, "offsets of the tail rise");
             return;
         };
-        let TailRecord { offset, lineage, time_ms, name, ref publication } = record;
+        let TailRecord { offset, lineage, time_ms, name, ref publication, ref restored } = record;
+        let mut retains = engine.retains.as_deref_mut();
+        let is_filling = retains.as_deref_mut().is_some_and(|it| it.is_filling(time_ms));
+        if is_filling || restored.is_some() {
+            return self.take_unjudged(local, &record, turn);
+        }
         let run = name.map(|RunName { run, counter }| (run, counter));
         let verdict = engine.once.judge(offset, time_ms, run, publication, seen_ms);
         let is_primed = engine.once.is_primed();
+        if let Some(retains) = retains.filter(|_| !is_primed) {
+            retains.passed_unsure(offset);
+        }
         let is_served = offset > began.primed_through;
         let own = name.filter(|name| name.run == engine.pending.run());
         // Behind its counter none below is delivered any more: the verdict would be a copy. Records
         // before a beginning were not read, and a lost one may come back with its leader.
         let missed = own.map(|own| engine.pending.take_below(own.counter)).unwrap_or_default();
         let publisher = own.and_then(|own| engine.pending.take(own.counter));
-        engine.through = offset;
+        self.reach_record(local, offset, lineage, turn);
+        for (publisher, names) in missed {
+            self.leave_unknown(publisher, &names, turn);
+        }
+        let publisher = publisher.map(|(publisher, _)| publisher);
+        if !is_primed {
+            if verdict == Verdict::New && self.retains_newest(local) {
+                self.retain_passed(local, &record);
+            }
+            self.pass_record(local, offset, &record.publication.topic);
+            self.answer_unprimed(local, verdict, publisher, turn);
+        } else if verdict == Verdict::New {
+            self.deliver_record(local, record, publisher, is_served, turn);
+        } else {
+            self.statistics.tail_dropped += u64::from(is_served);
+            self.partitions[local as usize].log.skip_to(offset + 1);
+            if self.retains_newest(local) {
+                self.dropped_newest(local, &record);
+            }
+            self.answer_dropped(local, verdict, publisher, turn);
+        }
+    }
+
+    /// Whether the newest record of each topic is its retained message.
+    fn retains_newest(&self, local: u32) -> bool {
+        let engine = self.partitions[local as usize].engine.as_deref();
+        engine.is_some_and(|engine| engine.retains.is_some())
+    }
+
+    /// The tail has come to a record, of this lineage.
+    fn reach_record(&mut self, local: u32, offset: u64, lineage: u32, turn: &mut Turn<'_>) {
+        if let Some(engine) = self.engine_of(local) {
+            engine.through = offset;
+        }
         self.statistics.tail_records += 1;
         let partition = &mut self.partitions[local as usize];
         if partition.lineages.advance(lineage, partition.log.head() + 1) {
@@ -206,19 +255,27 @@ impl Home {
             }
             self.post_epoch(local, false, turn);
         }
-        for (publisher, names) in missed {
-            self.leave_unknown(publisher, &names, turn);
-        }
-        let publisher = publisher.map(|(publisher, _)| publisher);
-        if !is_primed {
-            self.pass_record(local, offset, &record.publication.topic);
-            self.answer_unprimed(local, verdict, publisher, turn);
-        } else if verdict == Verdict::New {
-            self.deliver_record(local, record, publisher, is_served, turn);
-        } else {
-            self.statistics.tail_dropped += u64::from(is_served);
-            self.partitions[local as usize].log.skip_to(offset + 1);
-            self.answer_dropped(local, verdict, publisher, turn);
+    }
+
+    /// A record that is no publication to judge: a restoration, or one of a beginning where the
+    /// engine may have removed records between.
+    fn take_unjudged(&mut self, local: u32, record: &TailRecord, turn: &mut Turn<'_>) {
+        let TailRecord { offset, lineage, ref publication, ref restored, .. } = *record;
+        self.reach_record(local, offset, lineage, turn);
+        match restored.as_deref() {
+            Some(restored) => {
+                self.partitions[local as usize].log.skip_to(offset + 1);
+                self.take_restoration(local, record, *restored);
+            }
+            None => {
+                if let Some(retains) =
+                    self.engine_of(local).and_then(|engine| engine.retains.as_deref_mut())
+                {
+                    retains.passed_unsure(offset);
+                }
+                self.retain_passed(local, record);
+                self.pass_record(local, offset, &publication.topic);
+            }
         }
     }
 
@@ -235,11 +292,19 @@ impl Home {
         if let Some(publisher) = publisher {
             self.acknowledge(publisher, local, offset, false, turn);
         }
+        let retains = self.retains_newest(local);
         if !is_served {
+            if retains {
+                self.retain_passed(local, &record);
+            }
             return self.pass_record(local, offset, &record.publication.topic);
         }
         match self.place_tailed(local, &record, turn) {
             Ok(placed) => {
+                if retains {
+                    let Placed { topic, record: ref slice, .. } = placed;
+                    self.retain_placed(local, topic, offset, slice, &record.publication);
+                }
                 self.statistics.published += 1;
                 self.fan_out(placed.topic, local, offset, &placed.record, turn);
                 self.mirror(local, &record.publication.topic, placed.record, turn);
@@ -391,6 +456,9 @@ impl Home {
         partition.log.skip_to(offset + 1);
         if let Some(engine) = partition.engine.as_deref_mut() {
             engine.evicted(offset);
+            if let Some(retains) = engine.retains.as_deref_mut() {
+                retains.lost();
+            }
         }
         // Topics that become known again, or are known without a record, may have had it.
         partition.damaged_through = partition.damaged_through.max(offset);
@@ -414,6 +482,8 @@ impl Home {
         engine.through = after;
         engine.evicted_through = after;
         engine.pending.progressed();
+        let retains = engine.retains.as_deref_mut();
+        let retains = retains.map(|retains| retains.begin(after, complete_from_ms)).is_some();
         partition.lineages = crate::position::Lineages::of_engine(restart);
         partition.log.begin_anew(after + 1, partition.lineages.present_epoch());
         partition.forgotten_through = after;
@@ -428,6 +498,9 @@ impl Home {
             {
                 entry.set_last(after);
             }
+        }
+        if retains {
+            self.forget_retained(local);
         }
         // Pages behind a head of the former life: their subscriptions have ended.
         let scans = self.scans_ahead.extract_if(.., |(_, scan)| scan.local == local);

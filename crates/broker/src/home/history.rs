@@ -72,6 +72,9 @@ impl Home {
         topic: &[u8],
     ) -> Result<HistoryPage, Code> {
         let local = self.local(partition).ok_or(Code::Internal)?;
+        if self.is_beyond_tail(local, &[]) {
+            return Err(Code::LogUnavailable);
+        }
         let topics = &self.interests.topics;
         let topic = topics.find(topic, local).and_then(|topic| topics.get(topic));
         let retained = topic.and_then(|topic| self.retained.get(topic.retained));

@@ -108,6 +108,21 @@ pub struct HomeStatistics {
     /// Messages of the engine that home shards had no room for; their subscribers received a gap.
     #[metric("crore_engine_lost_total")]
     pub tail_lost: u64,
+    /// Retained messages that home shards wrote into the engine again, because the newest message
+    /// of their topic there is one that is not delivered.
+    #[metric("crore_engine_restorations_total")]
+    pub tail_restorations: u64,
+    /// Retained messages that home shards did not write again, because too many waited for that: a
+    /// node that starts later may retain a message that was not delivered.
+    #[metric("crore_engine_unrestored_total")]
+    pub tail_unrestored: u64,
+    /// Messages of the engine that home shards retained beyond `retained_bytes_max`: other nodes or
+    /// producers wrote them.
+    #[metric("crore_engine_retained_over_total")]
+    pub tail_retained_over: u64,
+    /// Retained messages of the engine that home shards had no room for.
+    #[metric("crore_engine_unretained_total")]
+    pub tail_unretained: u64,
     /// Times that a partition of the engine began at a home shard: first, or anew.
     #[metric("crore_engine_beginnings_total")]
     pub tail_restarts: u64,

@@ -269,6 +269,7 @@ impl World {
         let last = self.log.last().map_or(0, |record| record.offset);
         let lineage = 1 + (self.log.len() / 50) as u32;
         self.log.push(TailRecord {
+            restored: None,
             offset: last + 1 + self.prng.below(3),
             lineage,
             time_ms: 1_700_000_000_000 + self.at_ms,

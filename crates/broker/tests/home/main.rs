@@ -9,6 +9,7 @@ mod disk_races;
 mod disk_reads;
 mod engine;
 mod engine_nodes;
+mod engine_retained;
 mod engine_waits;
 mod eviction;
 mod filters;

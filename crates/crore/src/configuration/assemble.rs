@@ -289,6 +289,7 @@ fn logs(configuration: &Configuration) -> Vec<LogSettings> {
             segment_bytes: log.segment_bytes,
             retained_bytes_max: log.retained_bytes_max,
             is_mirrored: log.mirror,
+            is_compacted: log.compact,
             ..LogSettings::default()
         });
         first_partition = first_partition.nth(log.partitions_count);

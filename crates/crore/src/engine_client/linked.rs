@@ -222,6 +222,7 @@ fn log_of(log: &node::engine::EngineLog, settings: &Settings) -> EngineLog {
         age_ms: (age_max_ms < u64::MAX).then_some(age_max_ms),
         bytes: Some(of_settings.log_bytes_max / u64::from(of_settings.partitions_count.max(1))),
         once_ms: WINDOW_MS,
+        is_compacted: of_settings.is_compacted,
         partitions: of_settings.partitions().map(partition).collect(),
     }
 }

@@ -78,7 +78,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             topic: &log.name,
             partition: partition.place.cast_signed(),
             key: record.key,
-            value: Some(record.value),
+            value: record.value,
             headers: &headers,
             note: u64::from(note),
         });

@@ -3,8 +3,10 @@
 //! All partitions of a home share a queue. It is read only as long as the home has credit: then
 //! librdkafka fills the queue up to its bound, and fetches no more for these partitions.
 
+use super::watch::unix_ms;
 use super::{Worker, scrap};
 use crate::EngineError;
+use crate::beginning::lag_ms_min;
 use crate::partition::{Life, Partition, Verdict};
 use crate::properties;
 use crate::record::{RawRecord, Unroutable};
@@ -143,6 +145,22 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
     fn take_record(&mut self, index: usize, message: MessageRef<'_>) {
         let offset = u64::try_from(message.offset()).unwrap_or(0);
         let lineage = message.leader_epoch().unwrap_or(0);
+        let time_ms = match message.timestamp() {
+            Timestamp::Broker(time) | Timestamp::Producer(time) => time,
+            Timestamp::None => 0,
+        };
+        let log = self.partitions[index].log;
+        if self.settings.logs[log].is_compacted {
+            let kept_ms =
+                self.logs[log].kept_ms.unwrap_or(0).max(lag_ms_min(&self.settings.logs[log]));
+            if self.partitions[index].meets_compaction(time_ms, unix_ms(), kept_ms) {
+                self.lost(
+                    index,
+                    "the tail is so far behind that records before it may be compacted",
+                );
+                return;
+            }
+        }
         match self.partitions[index].meet(offset, lineage, self.now_ms) {
             Verdict::New => {}
             Verdict::Known => return,
@@ -156,10 +174,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         let raw = RawRecord {
             offset,
             lineage,
-            time_ms: match message.timestamp() {
-                Timestamp::Broker(time) | Timestamp::Producer(time) => time,
-                Timestamp::None => 0,
-            },
+            time_ms,
             key: message.key(),
             value: message.value(),
             headers: &headers,

@@ -92,6 +92,12 @@ impl Watch {
     }
 }
 
+/// The wall clock, in milliseconds since 1970.
+pub(super) fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
     fn timeout_ms(&self) -> i32 {
         self.settings.request_timeout_ms.cast_signed()
@@ -137,7 +143,8 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             Ok(options) => {
                 let least = options.iter().find(|(name, _)| name == "min.insync.replicas");
                 log.in_sync_min = least.and_then(|(_, value)| value.parse().ok()).unwrap_or(1);
-                log.kept_ms = crate::admin::kept_ms(&options);
+                let is_compacted = self.settings.logs[note as usize].is_compacted;
+                log.kept_ms = crate::admin::kept_ms(&options, is_compacted);
                 log.has_options = true;
             }
             // Without the right to know, a leader is enough.
@@ -217,6 +224,9 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             match place.resume {
                 Some(resume) if resume.topic_id == topic_id => {
                     partition.begin(resume.through, resume.lineage, resume.through, self.now_ms);
+                    if log.is_compacted {
+                        partition.is_whole_from(unix_ms());
+                    }
                     self.reader.is_stale = true;
                 }
                 _ => {}
@@ -265,15 +275,14 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         if partitions.is_empty() {
             return;
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let now_ms = unix_ms();
         let first_note = self.watch.note();
         self.watch.number += Question::ALL.len() as u64;
         for (note, question) in (first_note..).zip(Question::ALL) {
             let query = |index: &usize| {
                 let partition = &self.partitions[*index];
                 let log = &self.settings.logs[partition.log];
-                let age_ms = question.age_ms(log);
+                let age_ms = question.age_ms(log, self.logs[partition.log].kept_ms);
                 let query = match (question, age_ms) {
                     (Question::End, _) => OffsetQuery::Latest,
                     (Question::Following, _) => {
@@ -297,11 +306,11 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
     }
 
     pub(super) fn offsets_listed(&mut self, note: u64, answer: Result<Vec<ListedOffset>, Error>) {
-        if self.watch.quiet.is_some_and(|asked| asked.note == note) {
-            self.watch.quiet = None;
+        if let Some(asked) = self.watch.quiet.take_if(|asked| asked.note == note) {
             if let Ok(offsets) = answer {
                 self.answered_ms = self.now_ms;
-                self.compare(&offsets);
+                let ago_ms = self.now_ms.saturating_sub(asked.since_ms);
+                self.compare(&offsets, unix_ms().saturating_sub(ago_ms));
             }
             return;
         }
@@ -372,7 +381,8 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         let Partition { log, place, .. } = self.partitions[index];
         self.settings.logs[log].partitions[place as usize].mirrored = None;
         if let Some(next) = self.watch.lost.remove(&index) {
-            let is_overtaken = first.is_some_and(|(first, _)| first > next);
+            let by_compaction = self.partitions[index].is_overtaken;
+            let is_overtaken = by_compaction || first.is_some_and(|(first, _)| first > next);
             self.statistics.overtaken += u64::from(is_overtaken);
             self.statistics.truncations += u64::from(!is_overtaken);
         }
@@ -386,6 +396,9 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         );
         self.say(Severity::Info, &line);
         self.partitions[index].begin(restart.after, None, restart.head, self.now_ms);
+        if self.settings.logs[log].is_compacted {
+            self.partitions[index].is_whole_from(restart.complete_from_ms);
+        }
         self.reader.is_stale = true;
         self.letter(self.partitions[index].home, EngineLetter::Restart(restart));
     }
@@ -421,7 +434,8 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         self.watch.quiet = Some(Asked { note, since_ms: self.now_ms });
     }
 
-    fn compare(&mut self, offsets: &[ListedOffset]) {
+    /// Compares the tails with the ends that the engine had at `asked_ms`, since 1970.
+    fn compare(&mut self, offsets: &[ListedOffset], asked_ms: u64) {
         let lasting_ms = self.settings.silence_max_ms / 2;
         for listed in offsets {
             let (Some(index), Ok(Some((end, _)))) = (self.listed_index(listed), &listed.offset)
@@ -433,6 +447,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             if !has_credit || !self.partitions[index].is_quiet(self.now_ms, lasting_ms) {
                 continue;
             }
+            self.partitions[index].compare_whole(end, asked_ms);
             match self.partitions[index].examine(end, self.now_ms, lasting_ms) {
                 None => {}
                 Some(Finding::Shorter) => {

@@ -71,6 +71,7 @@ impl World {
             foreign: Default::default(),
             age_ms: None,
             bytes: None,
+            is_compacted: false,
             once_ms: 300_000,
             partitions: (0..partitions).map(partition).collect(),
         };
@@ -218,7 +219,7 @@ impl Node {
         };
         let name = RunName { run: self.run, counter };
         let partition = PartitionId(partition);
-        let publish = EnginePublish { partition, name, publication };
+        let publish = EnginePublish { partition, name, publication, restored: None };
         self.engine.ask(HomeId(0), EngineRequest::Publish(publish));
     }
 

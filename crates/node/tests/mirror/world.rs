@@ -82,6 +82,7 @@ impl Engine {
         let offset = self.end() + 1 + u64::from(self.count.is_multiple_of(10));
         let payload = format!("message {} {}", self.count, "x".repeat(200));
         self.log.push(TailRecord {
+            restored: None,
             offset,
             lineage: self.lineages.last().unwrap().0,
             time_ms: self.now_ms,

@@ -179,7 +179,8 @@ impl Reader {
             if let Some((name, publication)) = entry.record() {
                 let publication = publication.clone();
                 let (lineage, time_ms) = (entry.lineage, entry.time_ms);
-                let record = TailRecord { offset, lineage, time_ms, name, publication };
+                let record =
+                    TailRecord { offset, lineage, time_ms, name, publication, restored: None };
                 if !tail.records.is_empty() && tail.cost() + record.cost() > bytes {
                     break;
                 }

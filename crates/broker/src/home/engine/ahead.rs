@@ -143,7 +143,7 @@ impl Home {
 
     /// Whether the positions may name a record that the engine has and this node has not seen, or
     /// the partition has not begun; see the module.
-    fn is_beyond_tail(&self, local: u32, positions: &[Position]) -> bool {
+    pub(in crate::home) fn is_beyond_tail(&self, local: u32, positions: &[Position]) -> bool {
         let partition = &self.partitions[local as usize];
         let Some(engine) = partition.engine.as_deref() else {
             return false;

@@ -88,6 +88,12 @@ impl Pending {
         self.run
     }
 
+    /// Names a record of this run that no publisher waits for.
+    pub fn next_name(&mut self) -> RunName {
+        self.last += 1;
+        RunName { run: self.run, counter: self.last }
+    }
+
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -197,13 +203,16 @@ impl Home {
         turn: &mut Turn<'_>,
     ) -> Result<(), Code> {
         let Publish { rule, ref publication, partition, .. } = *publish;
-        if publication.retain {
+        if publication.retain && !self.retains_newest(local) {
             return Err(Code::RetainedUnsupported);
         }
         if publisher.is_asked() {
             self.dedup.held(self.elapsed.ms, names)?;
         }
         let Checked { record_bytes, rate_max, .. } = self.check(local, rule, publication)?;
+        if self.retains_newest(local) {
+            self.check_retained(local, publication, record_bytes)?;
+        }
         let bytes = record_bytes + publication.topic.len() as u64 + PENDING_BYTES;
         let engine = self.engine_of(local).ok_or(Code::Internal)?;
         if engine.began.is_none() || !engine.is_available || !engine.pending.has_room(bytes) {
@@ -226,9 +235,8 @@ impl Home {
         let since_ms = self.watch.look(self.elapsed.ms);
         let engine = self.engine_of(local).ok_or(Code::Internal)?;
         let pending = &mut engine.pending;
-        pending.last += 1;
         pending.bytes += bytes;
-        let name = RunName { run: pending.run, counter: pending.last };
+        let name = pending.next_name();
         let is_slow = pending.is_slow;
         let from = if is_slow { publisher.from.consumed() } else { publisher.from };
         let publisher = Publisher { from, ..publisher };
@@ -237,7 +245,7 @@ impl Home {
         if is_slow {
             self.consumed(released);
         }
-        let publish = EnginePublish { partition, name, publication };
+        let publish = EnginePublish { partition, name, publication, restored: None };
         turn.out.engine.push(EngineRequest::Publish(publish));
         Ok(())
     }
@@ -255,6 +263,7 @@ impl Home {
             {
                 engine.pending.is_slow = false;
             }
+            self.restore_due(local, turn);
             while let Some(engine) = self.engine_of(local)
                 && let Some(age_ms) = engine.pending.age_ms(now_ms)
                 && age_ms >= engine.pending.due_age_ms(stall_ms)
@@ -316,8 +325,11 @@ impl Home {
             Some(pending.due_age_ms(stall_ms).saturating_sub(age_ms))
         };
         let engines = self.partitions.iter().filter_map(|partition| partition.engine.as_deref());
+        let restored_ms = engines.clone().filter_map(|engine| engine.retains.as_deref()?.next_ms());
+        let restored_ms = restored_ms.min();
         let soonest_ms = engines.filter_map(|engine| left_ms(&engine.pending)).min();
         let looked_ms = self.watch.looked_ms.unwrap_or(self.elapsed.ms);
-        soonest_ms.map(|left_ms| looked_ms + left_ms.min(STEP_MS_MAX))
+        let looked_at_ms = soonest_ms.map(|left_ms| looked_ms + left_ms.min(STEP_MS_MAX));
+        looked_at_ms.into_iter().chain(restored_ms).min()
     }
 }

@@ -12,6 +12,8 @@ pub struct TestEngine {
     lineage: u32,
     /// The engine's clock, in milliseconds.
     time_ms: u64,
+    /// Records are so much older than that.
+    age_ms: u64,
     credit: u64,
     cost: u64,
 }
@@ -33,12 +35,29 @@ impl World {
                 let offsets = [after, primed, head].map(|word| word.parse().unwrap());
                 self.begin_anew(offsets, 2 * WINDOW_MS, each);
             }
+            [
+                "restart-at",
+                after,
+                "complete",
+                age,
+                "primed",
+                primed,
+                "head",
+                head,
+                "lineages",
+                ref each @ ..,
+            ] => {
+                let offsets = [after, primed, head].map(|word| word.parse().unwrap());
+                self.begin_anew(offsets, age.parse().unwrap(), each);
+            }
             ["restart-at", after, "complete", age, "head", head, "lineages", ref each @ ..] => {
                 let offsets = [after, after, head].map(|word| word.parse().unwrap());
                 self.begin_anew(offsets, age.parse().unwrap(), each);
             }
             ["lineage", lineage] => self.engine.lineage = lineage.parse().unwrap(),
             ["engine-time", step] => self.engine.time_ms += step.parse::<u64>().unwrap(),
+            // Records of this age come next.
+            ["aged", age] => self.engine.age_ms = age.parse().unwrap(),
             // Records of this home, or of others: `tail 3 own 1 | a one by=p:1@9`.
             ["tail", offset, ..] => {
                 let offset: u64 = offset.parse().unwrap();
@@ -63,6 +82,14 @@ impl World {
             }
             ["tails"] => return Some(Some(self.tail_text())),
             ["epochs"] => return Some(Some(std::mem::take(&mut self.epochs).join(", "))),
+            ["count-restored"] => {
+                let s = self.home.statistics();
+                let (sent, left) = (s.tail_restorations, s.tail_unrestored);
+                return Some(Some(format!(
+                    "sent {sent} left out {left} over {}",
+                    s.tail_retained_over
+                )));
+            }
             ["count-tail"] => return Some(Some(self.counted_text())),
             ["count-waiting"] => {
                 let waiting = self.home.statistics().positions_waiting;
@@ -125,25 +152,41 @@ impl World {
     }
 
     fn record(&self, offset: u64, words: &[&str]) -> TailRecord {
-        let TestEngine { lineage, time_ms, .. } = self.engine;
+        let TestEngine { lineage, time_ms, age_ms, .. } = self.engine;
+        let time_ms = time_ms - age_ms;
+        let mut restored = None;
         let (name, publication) = match *words {
             ["own", counter] => {
                 let counter: u64 = counter.parse().unwrap();
                 let is_it = |publish: &&EnginePublish| publish.name.counter == counter;
                 let own = self.engine.published.iter().find(is_it).unwrap();
+                restored = own.restored.clone();
                 (Some(own.name), own.publication.clone())
+            }
+            // A restoration of another home.
+            ["restores", run, topic, payload, at, seen, ref how @ ..] => {
+                let (run, counter) = run.split_once(':').unwrap();
+                let name = RunName { run: run.parse().unwrap(), counter: counter.parse().unwrap() };
+                let offset = at.strip_prefix("at=").unwrap().parse().unwrap();
+                let seen = seen.strip_prefix("seen=").unwrap().parse().unwrap();
+                let epoch = if how.contains(&"elsewhere") { 3 } else { u64::from(lineage) };
+                restored = Some(Box::new(Restored { epoch, offset, time_ms, seen }));
+                let payload = super::payload_of(payload);
+                let mut publication = publication(slice(topic), payload.clone(), how);
+                publication.retain = payload.is_empty();
+                (Some(name), publication)
             }
             ["of", run, topic, payload, ref how @ ..] => {
                 let (run, counter) = run.split_once(':').unwrap();
                 let name = RunName { run: run.parse().unwrap(), counter: counter.parse().unwrap() };
-                (Some(name), publication(slice(topic), slice(payload), how))
+                (Some(name), publication(slice(topic), super::payload_of(payload), how))
             }
             [topic, payload, ref how @ ..] => {
                 (None, publication(slice(topic), super::payload_of(payload), how))
             }
             _ => panic!("no record: {words:?}"),
         };
-        TailRecord { offset, lineage, time_ms, name, publication }
+        TailRecord { offset, lineage, time_ms, name, publication, restored }
     }
 
     fn hear_tail(&mut self, records: Vec<TailRecord>, through: u64) {
@@ -174,9 +217,15 @@ impl World {
 
 fn text_of(publish: &EnginePublish) -> String {
     let text = |slice: &Slice| String::from_utf8_lossy(slice).into_owned();
-    let Publication { topic, payload, producer, .. } = &publish.publication;
+    let Publication { topic, payload, producer, retain, .. } = &publish.publication;
     let by = producer.as_ref().map_or(String::new(), |stamp| {
         format!(" by {}:{}@{}", text(&stamp.id), stamp.sequence, stamp.connection)
     });
-    format!("publish {} {} {}{by}", publish.name.counter, text(topic), text(payload))
+    let removes = if *retain && payload.is_empty() { " removes" } else { "" };
+    let restored = publish.restored.as_ref().map_or(String::new(), |restored| {
+        format!(" restores {} seen {}", restored.offset, restored.seen)
+    });
+    let payload = if payload.is_empty() { "empty".to_owned() } else { text(payload) };
+    let (counter, topic) = (publish.name.counter, text(topic));
+    format!("publish {counter} {topic} {payload}{by}{removes}{restored}")
 }

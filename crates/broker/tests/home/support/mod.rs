@@ -31,6 +31,8 @@ pub struct Setup {
     pub cache_bytes: Option<u64>,
     /// An engine orders the records.
     pub is_engine: bool,
+    /// The engine's topic is compacted.
+    pub is_compacted: bool,
     pub older_epochs: Vec<OlderEpoch>,
     pub limits: Limits,
 }
@@ -50,6 +52,7 @@ impl Default for Setup {
             memory_bytes: 1 << 26,
             cache_bytes: None,
             is_engine: false,
+            is_compacted: false,
             older_epochs: Vec::new(),
             limits: Limits::default(),
         }
@@ -76,6 +79,7 @@ impl Setup {
                 age_max_ms: self.age_max_ms,
                 segment_bytes: self.segment_bytes,
                 retained_bytes_max: self.retained_bytes_max,
+                is_compacted: self.is_compacted,
                 ..LogSettings::default()
             }],
             rules: vec![RuleSettings {

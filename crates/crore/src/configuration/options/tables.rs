@@ -57,6 +57,10 @@ options! {
     /// back as far as age_max and bytes_max, memory holds only cache_bytes, and a restart reads
     /// only new messages. A mirror that fails costs history, and nothing else.
     mirror: bool = "false", Kind::Boolean, Restart;
+    /// The topic of a log in the engine is compacted (cleanup.policy=compact): it keeps the newest
+    /// message of each key, which is the topic's retained message. `crore engine init` creates the
+    /// topic so.
+    compact: bool = "false", Kind::Boolean, Restart;
     /// Use the engine's topic although it may lose acknowledged messages: too few copies, unclean
     /// leader election, or times by its producers.
     allow_weak: bool = "false", Kind::Boolean, Restart;

@@ -138,6 +138,10 @@ fn check_log(
             let problem = format!("\"{topic}\" lacks the prefix \"{prefix}\" of the log");
             fault("null_key_topic", problem, "a topic that begins with topic_prefix");
         }
+        if log.compact {
+            let problem = "a compacted topic takes no messages without a key".into();
+            fault("null_key_topic", problem, "a log without compact");
+        }
         if log.partitions_count != 1 {
             let problem = "messages without a key are in all partitions".into();
             fault("null_key_topic", problem, "a log with partitions_count = 1");

@@ -100,6 +100,22 @@ fn messages_without_a_key_have_a_topic_in_a_log_of_one_partition() {
 }
 
 #[test]
+fn only_a_topic_of_the_engine_is_compacted() {
+    assert!(faults(&format!("{LOG}compact = true\n")).is_empty());
+    check(
+        &LOG.replacen("\"m\"\n", "\"m\"\ncompact = true\n", 1),
+        "crore.toml:5: log.compact: only the topic of a log in the engine is compacted",
+        "durability = \"engine\"",
+    );
+    let prefix = "topic_prefix = \"o/\"\npartitions_count = 1\n";
+    check(
+        &format!("{LOG}{prefix}null_key_topic = \"o/a\"\ncompact = true\n"),
+        "crore.toml:10: log.null_key_topic: a compacted topic takes no messages without a key",
+        "a log without compact",
+    );
+}
+
+#[test]
 fn topics_of_a_log_begin_with_its_prefix() {
     let with_prefix = format!("{LOG}topic_prefix = \"orders/\"\n");
     let rule =
@@ -163,7 +179,7 @@ fn logs_in_the_engine_are_assembled() {
         "{BROKERS}tls = true\nca_file = \"ca.pem\"\nsasl_mechanism = \"SCRAM-SHA-512\"\nusername = \"u\"\n\
          password_file = \"p\"\nrack = \"eu\"\n{LOG}partitions_count = 8\ntopic = \"o.v1\"\n\
          topic_prefix = \"orders/\"\npartitioner = \"crc32\"\nallow_weak = true\n\
-         tag_headers = [\"trace\"]\nstrip_schema_id = true\n"
+         tag_headers = [\"trace\"]\nstrip_schema_id = true\ncompact = true\n"
     );
     let mut faults = Vec::new();
     let mut configuration = Configuration::default();
@@ -172,6 +188,7 @@ fn logs_in_the_engine_are_assembled() {
     let log = &assemble::settings(&configuration, 2).logs[1];
     assert_eq!((log.durability, log.partitioner), (Durability::Engine, Partitioner::Crc32));
     assert_eq!((&*log.topic_prefix, log.partitions_count), ("orders/", 8));
+    assert!(log.retains_newest() && !assemble::settings(&configuration, 2).logs[0].is_compacted);
     let engine = assemble_engine::engine(&configuration).unwrap();
     assert_eq!(engine.servers, ["k1:9092", "k2:9092"]);
     let tls = EngineTls { ca_file: Some("ca.pem".into()), certificate_file: None, key_file: None };
