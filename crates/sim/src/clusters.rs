@@ -15,6 +15,7 @@ pub fn sweep(arguments: &Arguments) -> ExitCode {
     let mut kinds: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let options = ClusterOptions {
         is_lossless: arguments.lossless,
+        is_compacted: arguments.compacted,
         tracing: arguments.tracing,
         client: arguments.client,
         ..ClusterOptions::default()

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(text) => {
             eprintln!(
-                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going] [--upgrades] [--json] [--cluster [--lossless]]"
+                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going] [--upgrades] [--json] [--cluster [--lossless] [--compacted]]"
             );
             return ExitCode::from(2);
         }
@@ -49,6 +49,8 @@ struct Arguments {
     cluster: bool,
     /// Without losses.
     lossless: bool,
+    /// The engine's topic is compacted.
+    compacted: bool,
 }
 
 impl Arguments {
@@ -65,6 +67,7 @@ impl Arguments {
             json: false,
             cluster: false,
             lossless: false,
+            compacted: false,
         };
         while let Some(word) = words.next() {
             let mut number = || {
@@ -81,6 +84,7 @@ impl Arguments {
                 "--big" => arguments.scale = Scale::Big,
                 "--cluster" => arguments.cluster = true,
                 "--lossless" => arguments.lossless = true,
+                "--compacted" => arguments.compacted = true,
                 "--json" => arguments.json = true,
                 "--upgrades" => arguments.upgrades = true,
                 "--keep-going" => arguments.keep_going = true,

@@ -19,6 +19,19 @@ fn equal_seeds_give_equal_clusters() {
     }
 }
 
+/// Worlds of a compacted topic, in which all nodes begin again after the compaction.
+#[test]
+fn nodes_retain_the_same_after_a_compaction() {
+    let mut checked = 0;
+    for seed in 1..=20 {
+        let options = ClusterOptions { is_compacted: true, ..ClusterOptions::default() };
+        let outcome = run(seed, options);
+        assert!(outcome.failure.is_none(), "seed {seed}: {:?}", outcome.failure);
+        checked += outcome.seen.retained;
+    }
+    assert!(checked > 0);
+}
+
 #[test]
 fn planted_bugs_of_the_engine_are_found() {
     let hook = std::panic::take_hook();

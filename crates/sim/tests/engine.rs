@@ -24,6 +24,7 @@ struct World {
 impl World {
     fn new(change: impl FnOnce(&mut EngineSettings)) -> World {
         let tail = TailSettings {
+            is_compacted: false,
             served: u64::MAX,
             window_s: WINDOW_S,
             primed_ms: 4_000,

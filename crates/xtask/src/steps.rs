@@ -180,7 +180,8 @@ pub fn sweep(workspace: &Workspace) -> Result<Tally> {
 
 pub fn cluster_sweep(workspace: &Workspace) -> Result<Tally> {
     Ok(simulate(workspace, &["--cluster", "--lossless", "--seeds", CLUSTER_SEEDS_SWEEP])?
-        + simulate(workspace, &["--cluster", "--seeds", CLUSTER_SEEDS_SWEEP])?)
+        + simulate(workspace, &["--cluster", "--seeds", CLUSTER_SEEDS_SWEEP])?
+        + simulate(workspace, &["--cluster", "--compacted", "--seeds", CLUSTER_SEEDS_SWEEP])?)
 }
 
 pub fn end_to_end(workspace: &Workspace) -> Result<Tally> {

@@ -32,13 +32,17 @@ pub enum Bug {
     PrimedTooLittle,
     /// The tail omits a record.
     LoseRecord,
+    /// A retained message that a node writes once more is lost.
+    RestorationLost,
+    /// A retained message once more counts as a message.
+    RestorationDelivered,
     /// Records of other producers are acknowledged as a home's: the name is that of another record.
     WrongName,
 }
 
 impl Bug {
     /// All planted bugs.
-    pub const ALL: [Bug; 10] = [
+    pub const ALL: [Bug; 12] = [
         Bug::AckFromProduce,
         Bug::ChainIgnored,
         Bug::WindowFromFirst,
@@ -48,8 +52,15 @@ impl Bug {
         Bug::RecreationPassedOver,
         Bug::PrimedTooLittle,
         Bug::LoseRecord,
+        Bug::RestorationLost,
+        Bug::RestorationDelivered,
         Bug::WrongName,
     ];
+
+    /// Whether it takes effect where the engine's topic is compacted.
+    pub fn is_of_compaction(self) -> bool {
+        matches!(self, Bug::RestorationLost | Bug::RestorationDelivered)
+    }
 }
 
 /// Applies one planted bug.
@@ -129,6 +140,11 @@ impl Planted {
                     if entry.verdict == Verdict::Copy {
                         self.accept(record);
                     }
+                }
+            }
+            Some(Bug::RestorationDelivered) => {
+                for record in &mut tail.records {
+                    self.strikes += u32::from(record.restored.take().is_some());
                 }
             }
             Some(Bug::LoseRecord) if !tail.records.is_empty() && self.random.chance(0.1) => {

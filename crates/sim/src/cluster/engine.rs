@@ -155,6 +155,8 @@ impl Engine {
             };
             match request {
                 EngineRequest::Credit { bytes } => side.homes[home].credit += i64::from(bytes),
+                EngineRequest::Publish(publish)
+                    if publish.restored.is_some() && self.planted.is(Bug::RestorationLost) => {}
                 EngineRequest::Publish(publish) => {
                     let index = publish.partition.0 as usize;
                     let is_full = side.producers[index].waiting() >= self.settings.waiting_max;
@@ -204,6 +206,31 @@ impl Engine {
     pub fn publish_foreign(&mut self, index: usize, publication: Publication) -> bool {
         let content = Content::Record { name: None, publication: Box::new(publication) };
         self.partitions[index].append(content, self.unix_ms).is_some()
+    }
+
+    /// Compacts all partitions: what is older than the time for which nodes rely on every record,
+    /// and a window.
+    pub fn compact(&mut self) {
+        let kept_ms = self.settings.tails.iter().map(|tail| tail.kept_ms).max().unwrap_or(0);
+        let before_ms = self.unix_ms - kept_ms - self.settings.window_s * 1_000;
+        for partition in &mut self.partitions {
+            partition.compact(before_ms);
+        }
+    }
+
+    /// The newest record of a topic that a node has written in half a window is there once more.
+    /// A client of the engine sends none again after that.
+    pub fn publish_again(&mut self, index: usize, topic: &[u8]) {
+        let life = self.partitions[index].life();
+        let entries = life.path().iter().rev().map(|id| life.entry(*id));
+        let from_ms = self.unix_ms - self.settings.window_s * 500;
+        let mut named = entries.filter(|entry| {
+            let read = entry.record().filter(|_| entry.time_ms > from_ms);
+            read.is_some_and(|(name, record)| name.is_some() && record.topic[..] == *topic)
+        });
+        if let Some(content) = named.next().map(|entry| entry.content.clone()) {
+            self.partitions[index].append(content, self.unix_ms);
+        }
     }
 
     /// A foreign producer writes a record without a topic.

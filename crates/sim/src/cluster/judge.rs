@@ -42,6 +42,36 @@ pub fn judge(oracle: &mut ClusterOracle, engine: &Engine, plan: &ClusterPlan, me
     }
 }
 
+/// Checks that subscribers that have begun with the retained message got the newest one that is
+/// delivered. `members` are they, from the first one's number on.
+pub fn judge_retained(
+    oracle: &mut ClusterOracle,
+    engine: &Engine,
+    plan: &ClusterPlan,
+    (first, members): (usize, &[Member]),
+) {
+    for (client, member) in (first..).zip(members) {
+        for (topic, received) in member.received() {
+            let life = engine.partitions[plan.partition(topic)].life();
+            let name = plan.topics[topic].as_bytes();
+            let entries = life.path().iter().rev().map(|id| life.entry(*id));
+            let mut delivered = entries.filter_map(|entry| Some((entry, entry.delivered()?)));
+            let newest = delivered.find(|(_, publication)| publication.topic[..] == *name);
+            let retained = newest.filter(|(_, publication)| !publication.payload.is_empty());
+            oracle.seen.retained += u64::from(retained.is_some());
+            oracle.seen.removed += u64::from(newest.is_some() && retained.is_none());
+            let expected = retained.map(|(entry, publication)| {
+                (entry.offset, id_of(&publication.payload).unwrap_or(usize::MAX))
+            });
+            let got = received.last().map(|(position, id)| (position.offset, *id));
+            if expected.is_some() && got != expected {
+                let text = format!("retains {got:?} of topic {topic}, not {expected:?}");
+                oracle.fail(client, text);
+            }
+        }
+    }
+}
+
 /// Checks that a node has served the whole history of a topic above the offset that it serves, and
 /// nothing else.
 fn check_history(
@@ -59,7 +89,7 @@ fn check_history(
     for id in life.path().iter().skip(served_above as usize) {
         let entry = life.entry(*id);
         if let Some(publication) = entry.delivered().filter(|it| it.topic[..] == *name) {
-            expected.extend(id_of(&publication.payload).map(|id| (entry.offset, id)));
+            expected.push((entry.offset, id_of(&publication.payload).unwrap_or(usize::MAX)));
         }
     }
     let received: Vec<(u64, usize)> =
@@ -110,5 +140,7 @@ pub fn count(seen: &mut Seen, engine: &Engine) {
     for entry in lives.flat_map(Life::entries) {
         seen.entries += 1;
         seen.dropped += u64::from(entry.record().is_some() && entry.verdict != Verdict::New);
+        seen.restored += u64::from(entry.read().is_some() && entry.record().is_none());
+        seen.compacted += u64::from(entry.is_compacted);
     }
 }

@@ -5,7 +5,7 @@
 //! whether one position lies on the way to another.
 
 use super::verdict::{Verdict, Window};
-use broker::engine::RunName;
+use broker::engine::{Restored, RunName};
 use broker::mail::Publication;
 use std::collections::BTreeMap;
 
@@ -22,6 +22,15 @@ pub enum Content {
         name: Option<RunName>,
         /// The message.
         publication: Box<Publication>,
+    },
+    /// A retained message once more: no message, and nodes read it.
+    Restored {
+        /// The name that a home gave it.
+        name: RunName,
+        /// The retained message, or its removal.
+        publication: Box<Publication>,
+        /// Its origin.
+        restored: Restored,
     },
     /// No record of a topic: a marker, or an unroutable record.
     Hole,
@@ -44,6 +53,8 @@ pub struct Entry {
     pub is_aborted: bool,
     /// It was once committed, so tails may have read it.
     pub was_committed: bool,
+    /// Compaction has removed it.
+    pub is_compacted: bool,
 }
 
 impl Entry {
@@ -52,6 +63,18 @@ impl Entry {
         match &self.content {
             Content::Record { name, publication } if !self.is_aborted => Some((*name, publication)),
             _ => None,
+        }
+    }
+
+    /// The name, the content and the origin of what nodes read, unless it is a hole.
+    pub fn read(&self) -> Option<(Option<RunName>, &Publication, Option<Restored>)> {
+        match &self.content {
+            Content::Restored { name, publication, restored } => {
+                Some((Some(*name), publication, Some(*restored)))
+            }
+            Content::Record { .. } | Content::Hole => {
+                self.record().map(|(name, publication)| (name, publication, None))
+            }
         }
     }
 
@@ -116,6 +139,7 @@ impl Life {
             verdict: Verdict::New,
             is_aborted: false,
             was_committed: false,
+            is_compacted: false,
         };
         entry.verdict = window.judge(&entry);
         self.entries.push(entry);
@@ -140,6 +164,18 @@ impl Life {
         self.resolve(lineage, self.entry(id).offset) == Some(id)
     }
 
+    /// Compacts a part of the present log: everything up to an offset but the newest of each topic.
+    pub fn compact(&mut self, through: u64) {
+        let mut newest: BTreeMap<Vec<u8>, EntryId> = BTreeMap::new();
+        let path: Vec<EntryId> = self.path().iter().take(through as usize).copied().collect();
+        for id in path {
+            let topic = self.entry(id).read().map(|(_, publication, _)| publication.topic.to_vec());
+            if let Some(before) = topic.and_then(|topic| newest.insert(topic, id)) {
+                self.entries[before.0 as usize].is_compacted = true;
+            }
+        }
+    }
+
     /// Makes an entry a hole, because its transaction is aborted.
     pub fn abort(&mut self, id: EntryId) {
         self.entries[id.0 as usize].is_aborted = true;
@@ -162,7 +198,7 @@ impl Life {
         let len = usize::try_from(offset).ok()?;
         let is_known = |id: &EntryId| {
             let entry = self.entry(*id);
-            entry.lineage <= lineage || entry.record().is_none()
+            entry.lineage <= lineage || entry.read().is_none()
         };
         let mut later = self.lineages.range(lineage..);
         let found = later.find(|(_, path)| {
@@ -189,14 +225,14 @@ impl Life {
     /// if it follows at once, else that of the newest record before. 0 if there is none.
     pub fn lineage_behind(&self, after: u64) -> u32 {
         let entries = self.path().iter().map(|id| self.entry(*id)).take(after as usize + 1);
-        let lineages = entries.filter(|entry| entry.record().is_some()).map(|entry| entry.lineage);
+        let lineages = entries.filter(|entry| entry.read().is_some()).map(|entry| entry.lineage);
         lineages.max().unwrap_or(0)
     }
 
     /// The lineages of the present log's records, each with the offset of its first record.
     pub fn lineages_of_records(&self) -> Vec<(u32, u64)> {
         let entries = self.path().iter().map(|id| self.entry(*id));
-        let records = entries.filter(|entry| entry.record().is_some());
+        let records = entries.filter(|entry| entry.read().is_some());
         let mut lineages: Vec<(u32, u64)> =
             records.map(|entry| (entry.lineage, entry.offset)).collect();
         lineages.dedup_by_key(|(lineage, _)| *lineage);
@@ -205,7 +241,7 @@ impl Life {
 
     /// Whether all committed records of a lineage are lost, and there were some.
     pub fn has_lost_all_of(&self, lineage: u32) -> bool {
-        let is_of_it = |entry: &Entry| entry.lineage == lineage && entry.record().is_some();
+        let is_of_it = |entry: &Entry| entry.lineage == lineage && entry.read().is_some();
         let was_there = |entry: &Entry| is_of_it(entry) && entry.was_committed;
         self.entries.iter().any(was_there)
             && !self.path().iter().any(|id| is_of_it(self.entry(*id)))

@@ -106,14 +106,18 @@ impl Member {
         }
     }
 
-    /// Creates a client that reads everything that one node has.
-    pub fn auditor(id: usize, node: usize, plan: &ClusterPlan, random: &mut Prng) -> Member {
+    /// Creates a client that reads all topics of one node.
+    pub fn auditor(
+        id: usize,
+        (node, start): (usize, client::Start<'static>),
+        plan: &ClusterPlan,
+        random: &mut Prng,
+    ) -> Member {
         let mut member = Member::new(id, plan, random);
         member.only = Some(node);
         member.peer.act_at_ms = 0;
         for (topic, name) in plan.topics.iter().enumerate() {
             let options = client::SubscribeOptions::default();
-            let start = client::Start::Last(1 << 20);
             if let Ok(id) = member.session.subscribe(name, start, &options) {
                 let subscribed = Subscribed { topics: vec![topic], ..Subscribed::default() };
                 member.subscriptions.insert(id, subscribed);

@@ -99,6 +99,14 @@ pub struct Seen {
     pub entries: u64,
     /// Entries that nodes must drop.
     pub dropped: u64,
+    /// Retained messages that nodes have written once more.
+    pub restored: u64,
+    /// Entries that compaction has removed.
+    pub compacted: u64,
+    /// Checked retained messages, and topics whose one was removed.
+    pub retained: u64,
+    /// Topics whose retained message was removed.
+    pub removed: u64,
     /// Turns of all reactors.
     pub turns: u64,
 }
@@ -234,6 +242,9 @@ impl ClusterOracle {
         payload: &[u8],
     ) {
         self.seen.deliveries += 1;
+        if payload.is_empty() {
+            return self.delivered_empty(engine, told, topic, position);
+        }
         let Some(id) = id_of(payload).filter(|id| *id < self.publications.len()) else {
             return self.fail(told.client, format!("{position:?} is not a publication"));
         };
@@ -244,6 +255,18 @@ impl ClusterOracle {
         }
         if let Err(text) = self.learn(engine, told, position, id) {
             self.fail(told.client, format!("publication {id} is delivered at {text}"));
+        }
+    }
+
+    /// Checks an empty message: nobody's payload is, but that of a tombstone.
+    fn delivered_empty(&mut self, engine: &Engine, told: Told, topic: usize, position: Position) {
+        let found = entry_at(&engine.partitions[told.partition], position);
+        let entry = found.map(|(life, entry)| life.entry(entry));
+        let is_tombstone = entry
+            .and_then(|entry| entry.delivered())
+            .is_some_and(|publication| publication.retain && publication.payload.is_empty());
+        if !is_tombstone || entry.is_none_or(|entry| !entry.was_committed) {
+            self.fail(told.client, format!("an empty message of topic {topic} at {position:?}"));
         }
     }
 

@@ -112,6 +112,12 @@ impl Partition {
         life.path().iter().take_while(is_older).count() as u64
     }
 
+    /// Compacts what is older than a time.
+    pub fn compact(&mut self, time_ms: u64) {
+        let through = self.older_than(time_ms).min(self.visible());
+        self.life_mut().compact(through);
+    }
+
     fn in_sync(&self) -> impl Iterator<Item = usize> {
         (0..REPLICAS).filter(|replica| self.replicas[*replica].is_in_sync)
     }

@@ -73,6 +73,8 @@ pub struct ClusterPlan {
     pub starts: [u64; NODES],
     /// Differences of the nodes' wall clocks.
     pub skews_ms: [u64; NODES],
+    /// The engine's topic is compacted.
+    pub is_compacted: bool,
     /// Nodes take clients before all partitions have begun.
     pub opens_early: bool,
     /// The losses that may occur.
@@ -90,11 +92,14 @@ pub struct ClusterPlan {
 impl ClusterPlan {
     /// Draws the world of a seed; one without losses if `is_lossless`. A planted bug may require
     /// certain faults.
-    pub fn draw(seed: u64, bug: Option<Bug>, is_lossless: bool) -> ClusterPlan {
+    pub fn draw(seed: u64, bug: Option<Bug>, is_lossless: bool, compacts: bool) -> ClusterPlan {
         let mut random = Prng::new(seed ^ 0xc105_7e4a);
         let drawn = draw_losses(&mut random, bug);
         let losses = if is_lossless { Losses::default() } else { drawn };
-        let settings = draw_settings(&mut random);
+        let is_compacted = compacts || bug.is_some_and(Bug::is_of_compaction);
+        let losses = if is_compacted { Losses { expired: false, ..losses } } else { losses };
+        let mut settings = draw_settings(&mut random);
+        settings.logs[0].is_compacted = is_compacted;
         let active_ms = random.between(2_000, 8_000);
         let topics = (0..random.between(2, 8)).map(topic_name).collect();
         let drawn = [1, 60, 250][random.below(3) as usize];
@@ -105,6 +110,9 @@ impl ClusterPlan {
         if bug == Some(Bug::WindowFromFirst) {
             // Copies of copies, and the first one further back than a window.
             (engine.producers.again, engine.producers.stray) = (0.0, 0.3);
+        }
+        for tail in &mut engine.tails {
+            tail.is_compacted = is_compacted;
         }
         let mut starts = [0; NODES];
         if random.chance(0.5) {
@@ -130,6 +138,7 @@ impl ClusterPlan {
             payload_bytes_max: [0, 100, 3_000][random.below(3) as usize],
             starts,
             skews_ms,
+            is_compacted,
             opens_early: apart.chance(0.5),
             losses,
             schedule: Vec::new(),
@@ -347,6 +356,7 @@ fn draw_engine(
         window_s,
         primed_ms: 2 * WINDOW_MS + 2_000 + skews_ms.iter().max().unwrap_or(&0),
         kept_ms: 3 * WINDOW_MS,
+        is_compacted: false,
         delay_ms_max: [1, 20, 300][random.below(3) as usize],
         batch_max: [1, 7, 500][random.below(3) as usize],
     };

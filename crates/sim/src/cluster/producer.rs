@@ -174,5 +174,8 @@ impl Producer {
 
 fn content(publish: &EnginePublish) -> Content {
     let publication = Box::new(publish.publication.clone());
+    if let Some(restored) = &publish.restored {
+        return Content::Restored { name: publish.name, publication, restored: **restored };
+    }
     Content::Record { name: Some(publish.name), publication }
 }

@@ -18,6 +18,8 @@ pub struct TailSettings {
     pub primed_ms: u64,
     /// The least time for which the engine keeps records, in milliseconds.
     pub kept_ms: u64,
+    /// The topic is compacted, and read from its first record.
+    pub is_compacted: bool,
     /// The maximum delay between two letters.
     pub delay_ms_max: u64,
     /// The maximum number of offsets in a letter.
@@ -70,6 +72,8 @@ pub struct Reader {
     /// The end at its beginning.
     head: u64,
     priming: Priming,
+    /// Records before the first that is not older than this are not judged; 0: all are.
+    fills_before_ms: u64,
     /// The time of the next letter.
     pub due_ms: u64,
 }
@@ -111,6 +115,9 @@ impl Reader {
         unix_ms: u64,
     ) -> EngineLetter {
         let life = partition.life();
+        if settings.is_compacted {
+            return self.begin_compacted(id, partition, settings, unix_ms);
+        }
         let head = partition.visible();
         let expired = partition.expired;
         let served = head.saturating_sub(settings.served).max(expired);
@@ -124,7 +131,7 @@ impl Reader {
         let is_before = |offset: &u64| time_at(*offset).is_some_and(|time| time < begin_ms);
         let after = (1..=served).take_while(is_before).count() as u64;
         // A record is read in any case, so that positions at the end have its lineage.
-        let is_record = |id: &EntryId| life.entry(*id).record().is_some();
+        let is_record = |id: &EntryId| life.entry(*id).read().is_some();
         let visible = life.path().get(..head as usize).unwrap_or_default();
         let newest = visible.iter().rposition(is_record).unwrap_or(0) as u64;
         let after = after.min(newest);
@@ -156,6 +163,41 @@ impl Reader {
         })
     }
 
+    /// Begins with the first record of a compacted topic. Compaction has left everything that is
+    /// younger than its lag; the last window of that is for the reading.
+    fn begin_compacted(
+        &mut self,
+        id: PartitionId,
+        partition: &Partition,
+        settings: &TailSettings,
+        unix_ms: u64,
+    ) -> EngineLetter {
+        let (life, head) = (partition.life(), partition.visible());
+        let whole_ms = settings.kept_ms;
+        let complete_from_ms = if head == 0 { 0 } else { unix_ms - whole_ms };
+        let served_from_ms = unix_ms - (whole_ms - settings.primed_ms.min(whole_ms));
+        let by_age = partition.older_than(served_from_ms).min(head);
+        let primed_through = head.saturating_sub(settings.served).max(by_age);
+        self.priming = match complete_from_ms {
+            0 => Priming::Primed,
+            complete_from_ms => Priming::Unknown(complete_from_ms / 1_000, None),
+        };
+        self.fills_before_ms = complete_from_ms;
+        self.topic_id = Some(life.topic_id);
+        (self.through, self.last) = (0, None);
+        (self.served_above, self.primed_through, self.head) = (0, primed_through, head);
+        EngineLetter::Restart(Restart {
+            partition: id,
+            topic_id: life.topic_id,
+            lineages: vec![LineageStart { lineage: life.lineage_behind(0), start: 1 }],
+            after: 0,
+            complete_from_ms,
+            primed_through,
+            follows_mirror: false,
+            head,
+        })
+    }
+
     /// The next records, at most `bytes` by their cost except for the first, and up to an offset.
     pub fn read(
         &mut self,
@@ -176,17 +218,26 @@ impl Reader {
             let Some((entry_id, entry)) = entry.map(|id| (id, life.entry(id))) else {
                 break;
             };
-            if let Some((name, publication)) = entry.record() {
+            let read = entry.read().filter(|_| !entry.is_compacted);
+            if let Some((name, publication, restored)) = read {
                 let publication = publication.clone();
                 let (lineage, time_ms) = (entry.lineage, entry.time_ms);
-                let record =
-                    TailRecord { offset, lineage, time_ms, name, publication, restored: None };
+                let is_restored = restored.is_some();
+                let restored = restored.map(Box::new);
+                let record = TailRecord { offset, lineage, time_ms, name, publication, restored };
                 if !tail.records.is_empty() && tail.cost() + record.cost() > bytes {
                     break;
                 }
                 tail.records.push(record);
-                self.priming = self.priming.after(time_ms / 1_000, settings.window_s);
-                if offset <= self.primed_through || !matches!(self.priming, Priming::Primed) {
+                if time_ms >= self.fills_before_ms {
+                    self.fills_before_ms = 0;
+                }
+                let is_filling = self.fills_before_ms > 0;
+                if !is_filling && !is_restored {
+                    self.priming = self.priming.after(time_ms / 1_000, settings.window_s);
+                }
+                let is_primed = matches!(self.priming, Priming::Primed) && !is_filling;
+                if offset <= self.primed_through || !is_primed {
                     self.served_above = self.served_above.max(offset);
                 }
             }

@@ -25,6 +25,9 @@ const START_MS: u64 = 1_000;
 const START_UNIX_MS: u64 = 1_700_000_000_000;
 /// The time limit after the faults for everything to arrive.
 const CALM_MS_MAX: u64 = 90_000;
+/// The time after which every dropped record has its restoration: the wait of homes for each other,
+/// and that for an answer.
+const RESTORED_MS: u64 = 150_000;
 /// The maximum number of steps, so that a restless world ends.
 const STEPS_MAX: u64 = 40_000_000;
 
@@ -37,6 +40,8 @@ pub struct ClusterOptions {
     pub like: Option<Bug>,
     /// No unclean elections, replaced topics or expired records: then nothing may be lost.
     pub is_lossless: bool,
+    /// The engine's topic is compacted.
+    pub is_compacted: bool,
     /// Whether to record the clients' actions.
     pub tracing: bool,
     /// The client whose actions are returned, instead of that of the failure.
@@ -79,6 +84,8 @@ struct ClusterWorld {
     planned: usize,
     /// The time of the next publication of a foreign producer.
     foreign_at_ms: Option<u64>,
+    /// The engine's clock is so far ahead of the world's.
+    engine_ahead_ms: u64,
     hash: u64,
     wanted: Option<usize>,
 }
@@ -92,7 +99,8 @@ pub fn run(seed: u64, options: ClusterOptions) -> ClusterOutcome {
 
 impl ClusterWorld {
     fn new(seed: u64, options: ClusterOptions) -> ClusterWorld {
-        let plan = ClusterPlan::draw(seed, options.bug.or(options.like), options.is_lossless);
+        let bug = options.bug.or(options.like);
+        let plan = ClusterPlan::draw(seed, bug, options.is_lossless, options.is_compacted);
         let mut random = Prng::new(seed ^ 0x00c1_0051);
         let edges = usize::from(plan.settings.edges_count);
         let saboteur = Saboteur::new(None, seed);
@@ -127,6 +135,7 @@ impl ClusterWorld {
             steps: 0,
             planned: 0,
             foreign_at_ms,
+            engine_ahead_ms: 0,
             hash: seed,
             wanted: options.client,
             plan,
@@ -139,7 +148,7 @@ impl ClusterWorld {
         self.calm();
         self.advance(self.now_ms + 1_000, false);
         self.publish_markers();
-        self.add_auditors();
+        self.add_auditors(client::Start::Last(1 << 20));
         self.advance(self.now_ms + CALM_MS_MAX, true);
         // Messages may still be in flight.
         self.advance(self.now_ms + 2_000, false);
@@ -151,10 +160,84 @@ impl ClusterWorld {
         if self.oracle.failure.is_none() {
             judge::judge(&mut self.oracle, &self.engine.borrow(), &self.plan, &self.members);
         }
+        if self.plan.is_compacted {
+            self.compact();
+        }
         self.phase = Phase::Over;
         self.wake_all();
         self.advance(self.now_ms + 15_000, false);
         self.judge_end();
+    }
+
+    /// The newest records of some topics are ones that all nodes drop. Later the engine compacts,
+    /// and all nodes begin again: they retain what they have delivered.
+    fn compact(&mut self) {
+        for _ in 0..self.random.between(1, 3) {
+            self.publish_dropped();
+            self.advance(self.now_ms + RESTORED_MS, false);
+            self.engine_ahead_ms += self.random.below(900_000);
+            self.set_now(self.now_ms);
+        }
+        self.engine_ahead_ms += self.random.below(1_500_000);
+        self.set_now(self.now_ms);
+        self.engine.borrow_mut().compact();
+        for node in 0..NODES {
+            let until_ms = self.now_ms + 10;
+            let (network, engine) = (&self.network, &self.engine);
+            self.nodes[node].kill(&self.plan, network, engine, false, until_ms);
+        }
+        self.oracle.note_all("--- compacted ---");
+        let first = self.members.len();
+        self.add_auditors(client::Start::Snapshot);
+        self.advance(self.now_ms + CALM_MS_MAX, true);
+        self.advance(self.now_ms + 2_000, false);
+        self.advance(self.now_ms + CALM_MS_MAX, true);
+        if let Err((client, text)) = self.settled() {
+            let text = format!("{CALM_MS_MAX} ms after the compaction: {text}");
+            self.oracle.fail(client, text);
+        }
+        if self.oracle.failure.is_none() {
+            let (engine, members) = (self.engine.borrow(), &self.members[first..]);
+            judge::judge_retained(&mut self.oracle, &engine, &self.plan, (first, members));
+        }
+    }
+
+    /// Writes records that all nodes drop behind newer ones of their topics.
+    fn publish_dropped(&mut self) {
+        for topic in 0..self.plan.topics.len() {
+            let choice = self.random.below(4);
+            if choice == 0 {
+                let index = self.plan.partition(topic);
+                let name = self.plan.topics[topic].as_bytes();
+                self.engine.borrow_mut().publish_again(index, name);
+                continue;
+            }
+            let first = self.new_foreign(topic, format!("late {}", self.now_ms).as_bytes());
+            let next = match choice {
+                1 => Publication { retain: true, payload: Slice::empty(), ..first.clone() },
+                _ => self.new_foreign(topic, b""),
+            };
+            let next = Publication { idempotency_key: Slice::empty(), ..next };
+            let index = self.plan.partition(topic);
+            let mut engine = self.engine.borrow_mut();
+            let again = first.clone();
+            let all = [Some(first), (choice < 3).then_some(next), Some(again)];
+            for publication in all.into_iter().flatten() {
+                engine.publish_foreign(index, publication);
+            }
+        }
+    }
+
+    /// A publication of a foreign producer, with an idempotency key.
+    fn new_foreign(&mut self, topic: usize, key: &[u8]) -> Publication {
+        let padding = self.random.between(0, self.plan.payload_bytes_max) as usize;
+        let id = self.oracle.publication(topic, self.plan.partition(topic), padding);
+        Publication {
+            topic: Slice::copy_of(self.plan.topics[topic].as_bytes()),
+            payload: Slice::copy_of(&self.oracle.publications[id].payload),
+            idempotency_key: Slice::copy_of(key),
+            ..Publication::default()
+        }
     }
 
     /// Ends all faults and actions.
@@ -190,13 +273,8 @@ impl ClusterWorld {
 
     fn publish_foreign(&mut self, topic: usize, in_transaction: bool) -> bool {
         let partition = self.plan.partition(topic);
-        let padding = self.random.between(0, self.plan.payload_bytes_max) as usize;
-        let id = self.oracle.publication(topic, partition, padding);
-        let publication = Publication {
-            topic: Slice::copy_of(self.plan.topics[topic].as_bytes()),
-            payload: Slice::copy_of(&self.oracle.publications[id].payload),
-            ..Publication::default()
-        };
+        let id = self.oracle.publications.len();
+        let publication = self.new_foreign(topic, b"");
         let mut engine = self.engine.borrow_mut();
         let taken = if in_transaction {
             engine.publish_in_transaction(partition, publication)
@@ -210,10 +288,10 @@ impl ClusterWorld {
     }
 
     /// One client for each node reads everything that the node has.
-    fn add_auditors(&mut self) {
+    fn add_auditors(&mut self, start: client::Start<'static>) {
         for node in 0..NODES {
             let id = self.members.len();
-            self.members.push(Member::auditor(id, node, &self.plan, &mut self.random));
+            self.members.push(Member::auditor(id, (node, start), &self.plan, &mut self.random));
             self.timer_of.push(None);
             self.is_ready.push(false);
             self.make_ready(id);
@@ -245,7 +323,7 @@ impl ClusterWorld {
         let unix_ms = START_UNIX_MS + now_ms - START_MS;
         self.network.borrow_mut().now_ms = now_ms;
         let mut engine = self.engine.borrow_mut();
-        let engine_ms = (now_ms - START_MS) * self.plan.engine_rate;
+        let engine_ms = (now_ms - START_MS) * self.plan.engine_rate + self.engine_ahead_ms;
         (engine.now_ms, engine.unix_ms) = (now_ms, START_UNIX_MS + engine_ms);
         drop(engine);
         for node in &mut self.nodes {

@@ -47,8 +47,10 @@ impl Member {
         let partition = context.plan.partition(topic);
         let name = &context.plan.topics[topic];
         let mut subscribed = Subscribed { topics: vec![topic], ..Subscribed::default() };
-        let start = match self.peer.random.below(3) {
+        let starts_count = if context.plan.is_compacted { 4 } else { 3 };
+        let start = match self.peer.random.below(starts_count) {
             0 => Start::Live,
+            3 => Start::Snapshot,
             1 => Start::Last(self.peer.random.between(1, 20) as u32),
             _ => match self.draw_position(context, partition) {
                 Some(position) => {
@@ -136,7 +138,8 @@ impl Member {
         let published = &context.oracle.publications[id];
         let name = &context.plan.topics[published.topic];
         let payload = published.payload.clone();
-        let options = PublishOptions { once, ..PublishOptions::default() };
+        let retain = context.plan.is_compacted && id.is_multiple_of(3);
+        let options = PublishOptions { once, retain, ..PublishOptions::default() };
         if let Ok(request) = self.session.publish(name, &payload, &options, true) {
             let once = &options.once;
             context.oracle.note(self.peer.id, || format!("publishes {id} on {name}, {once:?}"));
