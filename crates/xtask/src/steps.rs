@@ -67,6 +67,8 @@ const SIM_SEEDS_SWEEP: &str = "6000";
 /// Simulated clusters in the gate, and in the slow tier.
 const CLUSTER_SEEDS_GATE: &str = "60";
 const CLUSTER_SEEDS_SWEEP: &str = "3000";
+/// Simulated clusters on a compacted topic, in the slow tier.
+const CLUSTER_SEEDS_COMPACTED: &str = "300";
 
 /// Kills of the server in the gate, and in the slow tier.
 const CRASH_KILLS_GATE: &str = "10";
@@ -181,7 +183,7 @@ pub fn sweep(workspace: &Workspace) -> Result<Tally> {
 pub fn cluster_sweep(workspace: &Workspace) -> Result<Tally> {
     Ok(simulate(workspace, &["--cluster", "--lossless", "--seeds", CLUSTER_SEEDS_SWEEP])?
         + simulate(workspace, &["--cluster", "--seeds", CLUSTER_SEEDS_SWEEP])?
-        + simulate(workspace, &["--cluster", "--compacted", "--seeds", CLUSTER_SEEDS_SWEEP])?)
+        + simulate(workspace, &["--cluster", "--compacted", "--seeds", CLUSTER_SEEDS_COMPACTED])?)
 }
 
 pub fn end_to_end(workspace: &Workspace) -> Result<Tally> {
