@@ -70,8 +70,8 @@ pub struct EnginePublish {
 }
 
 /// The origin of a retained message that a home has written again, behind a record that all nodes
-/// drop: compaction would keep that one. The record is no message. In a partition without the
-/// newest accepted record it is the retained message.
+/// drop: compaction would keep that one. Subscribers do not get the record. In a partition without
+/// the newest accepted record it is the retained message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Restored {
     /// The present epoch at the home. Where `seen` is not a valid position of it, the offsets mean
@@ -137,7 +137,7 @@ pub struct TailRecord {
     /// The message. It has no `expected_epoch`: that was examined before. An empty one with
     /// `retain` is a tombstone.
     pub publication: Publication,
-    /// It is no message, but the retained message of its topic once more.
+    /// It repeats the retained message of its topic, and subscribers do not get it.
     pub restored: Option<Box<Restored>>,
 }
 

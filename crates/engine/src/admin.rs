@@ -344,7 +344,7 @@ pub fn lacks(settings: &EngineSettings, description: &Description) -> Vec<Lack> 
     lacks
 }
 
-/// What is wrong with the records that a topic keeps.
+/// Finds faults of the options that say which records a topic keeps.
 fn lacks_of_kept(topic: &Topic, log: &EngineLog, lack: &mut dyn FnMut(bool, String)) {
     let kept_ms_min = beginning::kept_ms_min(log);
     if let Some(policy) = topic.option("cleanup.policy") {

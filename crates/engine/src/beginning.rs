@@ -357,8 +357,8 @@ mod tests {
         assert_eq!((empty.after, empty.primed_through, empty.complete_from_ms), (0, 0, 0));
     }
 
-    /// A compacted topic is read from its first record with a mirror, too. The mirror is of use only
-    /// if all records that prime those behind it are there.
+    /// A compacted topic is read from its first record with a mirror, too. The mirror is of use
+    /// only if all records that prime those behind it are there.
     #[test]
     fn a_mirror_of_a_compacted_log() {
         let log = EngineLog { is_compacted: true, ..log(Some(36_000_000), None) };

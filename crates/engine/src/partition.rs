@@ -57,7 +57,7 @@ pub(crate) struct Reading {
     /// The last time at which something arrived.
     heard_ms: u64,
     doubt: Option<Doubt>,
-    /// Of a compacted topic: every record before this time was read that compaction may have
+    /// In a compacted topic: every record before this time was read that compaction may have
     /// removed since, in milliseconds since 1970.
     whole_ms: Option<u64>,
     /// The time since which an open transaction holds the tail, and the offset of its hold.
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(partition.examine(113, 11_000, 2_000), Some(Finding::Silent));
     }
 
-    /// Of a compacted topic, a tail that was away for longer than the lag begins anew: records
+    /// In a compacted topic, a tail that was away for longer than the lag begins anew: records
     /// between may be gone. One that was only quiet has read everything.
     #[test]
     fn a_tail_that_compaction_may_have_overtaken_is_found() {

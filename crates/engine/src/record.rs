@@ -4,7 +4,7 @@
 //! `content-type`; `ce_*` and `crore.tag.*` are tags, and others only if the log lists them, so
 //! that internal headers do not reach browsers. `crore.n` names a publication of a node (run and
 //! counter), `crore.p` its producer (connection, sequence, id), `crore.k` is its idempotency key.
-//! `crore.r` says that the record is no message, but a retained message once more (epoch,
+//! `crore.r` says that the record repeats a retained message for other nodes only (epoch,
 //! offset, time, offset up to which the node had read). Numbers have 8 bytes, the lowest
 //! first.
 //!
@@ -438,7 +438,7 @@ mod tests {
         assert!(!read(&empty).expect("a message").publication.retain);
     }
 
-    /// What removes a retained message has no value, and an empty message has one.
+    /// A removal of a retained message has no value, and an empty message has one.
     #[test]
     fn a_removal_is_a_tombstone() {
         let name = RunName { run: 8, counter: 9 };
@@ -454,7 +454,7 @@ mod tests {
     }
 
     /// A retained message once more, or the removal of one, comes back from its record. A record of
-    /// another producer with the same header is no message, nor is one where nothing is retained.
+    /// another producer with the same header is unroutable, as is one where nothing is retained.
     #[test]
     fn a_restoration_comes_back_from_its_record() {
         let name = RunName { run: 8, counter: 9 };

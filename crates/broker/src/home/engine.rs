@@ -69,7 +69,7 @@ pub(super) struct EnginePartition {
     once: Once,
     pending: Pending,
     stamps: Stamps,
-    /// Of a log whose topic is compacted.
+    /// The retained messages; none unless the topic is compacted.
     retains: Option<Box<Retains>>,
     /// The engine has a leader that takes records, as far as it has said.
     is_available: bool,
@@ -257,7 +257,7 @@ impl Home {
         }
     }
 
-    /// A record that is no publication to judge: a restoration, or one of a beginning where the
+    /// A record without a verdict: a restoration, or one of a beginning where the
     /// engine may have removed records between.
     fn take_unjudged(&mut self, local: u32, record: &TailRecord, turn: &mut Turn<'_>) {
         let TailRecord { offset, lineage, ref publication, ref restored, .. } = *record;

@@ -11,7 +11,7 @@ fn compacted() -> Setup {
     Setup { is_compacted: true, ..in_engine() }
 }
 
-/// The newest message of a topic is its retained one, with or without the flag, whoever wrote it. An
+/// The newest message of a topic is its retained one, with or without the flag, of any producer. An
 /// empty one with the flag takes it away, an empty one without it is a message.
 #[test]
 fn the_newest_message_is_retained() {
@@ -78,8 +78,8 @@ fn a_beginning_fills_retained_messages() {
     " }
 }
 
-/// Another node has sent a record that all drop. This home restores the retained message if nobody
-/// else has, and sends it again if it does not come back.
+/// All drop a record of another node. This home restores the retained message if no other home
+/// has, and sends it again if it does not come back.
 #[test]
 fn a_home_restores_what_another_one_does_not() {
     script! { compacted(), "
@@ -103,7 +103,8 @@ fn a_home_restores_what_another_one_does_not() {
     " }
 }
 
-/// The home that sent the dropped record restores after five seconds, also when nothing is retained.
+/// The home that sent the dropped record restores after five seconds, also when nothing is
+/// retained.
 #[test]
 fn a_home_restores_behind_its_own_records() {
     script! { compacted(), "

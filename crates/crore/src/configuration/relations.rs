@@ -211,20 +211,12 @@ fn check_logs(configuration: &Configuration, faults: &mut Vec<Fault>) {
             let key_path = format!("log.{key}");
             faults.push(Fault { origin: log.origin_of(key), key: key_path, problem, expected });
         };
-        let LogTable { name, durability, segment_bytes, bytes_max, mirror, compact, .. } =
-            log.read();
+        let LogTable { name, durability, segment_bytes, bytes_max, mirror, .. } = log.read();
         if let Some(earlier) = names.insert(name.clone(), log.origin_of("name")) {
             fault(
                 "name",
                 format!("\"{name}\" is already the log of {earlier}"),
                 "another name".into(),
-            );
-        }
-        if compact && durability != Durability::Engine {
-            fault(
-                "compact",
-                "only the topic of a log in the engine is compacted".into(),
-                "durability = \"engine\", or no compaction".into(),
             );
         }
         if mirror && durability != Durability::Engine {

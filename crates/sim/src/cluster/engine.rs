@@ -208,7 +208,7 @@ impl Engine {
         self.partitions[index].append(content, self.unix_ms).is_some()
     }
 
-    /// Compacts all partitions: what is older than the time for which nodes rely on every record,
+    /// Compacts all partitions: records older than the time for which nodes rely on every record,
     /// and a window.
     pub fn compact(&mut self) {
         let kept_ms = self.settings.tails.iter().map(|tail| tail.kept_ms).max().unwrap_or(0);

@@ -66,7 +66,7 @@ impl Entry {
         }
     }
 
-    /// The name, the content and the origin of what nodes read, unless it is a hole.
+    /// The name, the content and the origin of a record that nodes read, unless it is a hole.
     pub fn read(&self) -> Option<(Option<RunName>, &Publication, Option<Restored>)> {
         match &self.content {
             Content::Restored { name, publication, restored } => {

@@ -258,7 +258,7 @@ impl ClusterOracle {
         }
     }
 
-    /// Checks an empty message: nobody's payload is, but that of a tombstone.
+    /// Checks an empty message: only a tombstone has no payload.
     fn delivered_empty(&mut self, engine: &Engine, told: Told, topic: usize, position: Position) {
         let found = entry_at(&engine.partitions[told.partition], position);
         let entry = found.map(|(life, entry)| life.entry(entry));

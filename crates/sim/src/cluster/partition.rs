@@ -112,7 +112,7 @@ impl Partition {
         life.path().iter().take_while(is_older).count() as u64
     }
 
-    /// Compacts what is older than a time.
+    /// Compacts the entries older than a time.
     pub fn compact(&mut self, time_ms: u64) {
         let through = self.older_than(time_ms).min(self.visible());
         self.life_mut().compact(through);

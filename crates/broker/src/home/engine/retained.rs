@@ -9,7 +9,7 @@
 //! Compaction would keep it, and not the retained message. So a home that has dropped such a record
 //! remembers its topic. The home that had sent it appends the retained message again after
 //! [`OWN_MS`], unless a newer message has come; the others do if they have not seen that after
-//! [`OTHERS_MS`]. A restoration is no message: it
+//! [`OTHERS_MS`]. Subscribers do not get a restoration: it
 //! names the accepted record that it repeats ([`Restored`]).
 //!
 //! Invariants:
@@ -18,7 +18,8 @@
 //!   restoration of the newest accepted one, or a home remembers the topic.
 //! - only verdicts that all nodes share lead to a restoration.
 //! - a restoration that does not know a newer accepted record, or is of a log that has lost records
-//!   since, is passed over like a dropped record, and followed by another one. With equal content it changes nothing, so any number is harmless.
+//!   since, is passed over like a dropped record, and followed by another one. With equal content
+//!   it changes nothing, so any number is harmless.
 
 use super::super::partitions::HomePartition;
 use super::super::publication::{Checked, RecordAttributes};
@@ -123,7 +124,7 @@ impl Retains {
         true
     }
 
-    /// A later record says what is retained.
+    /// A later record has settled the retained message.
     fn settle(&mut self, name: &[u8], through: u64) {
         if self.due.get(name).is_some_and(|due| due.offset <= through) {
             self.due.remove(name);

@@ -30,30 +30,7 @@ impl World {
     /// Commands of the engine. None if it is none of them.
     pub fn run_engine(&mut self, words: &[&str]) -> Option<Option<String>> {
         match *words {
-            ["restart-at", after, "primed", primed, "head", head, "lineages", ref each @ ..] => {
-                // Records that are not read are two windows old.
-                let offsets = [after, primed, head].map(|word| word.parse().unwrap());
-                self.begin_anew(offsets, 2 * WINDOW_MS, each);
-            }
-            [
-                "restart-at",
-                after,
-                "complete",
-                age,
-                "primed",
-                primed,
-                "head",
-                head,
-                "lineages",
-                ref each @ ..,
-            ] => {
-                let offsets = [after, primed, head].map(|word| word.parse().unwrap());
-                self.begin_anew(offsets, age.parse().unwrap(), each);
-            }
-            ["restart-at", after, "complete", age, "head", head, "lineages", ref each @ ..] => {
-                let offsets = [after, after, head].map(|word| word.parse().unwrap());
-                self.begin_anew(offsets, age.parse().unwrap(), each);
-            }
+            ["restart-at", ref restart @ ..] => self.restart_tail(restart),
             ["lineage", lineage] => self.engine.lineage = lineage.parse().unwrap(),
             ["engine-time", step] => self.engine.time_ms += step.parse::<u64>().unwrap(),
             // Records of this age come next.
@@ -98,6 +75,26 @@ impl World {
             _ => return None,
         }
         Some(None)
+    }
+
+    /// A partition begins, or begins anew.
+    fn restart_tail(&mut self, words: &[&str]) {
+        match *words {
+            [after, "primed", primed, "head", head, "lineages", ref each @ ..] => {
+                // Records that are not read are two windows old.
+                let offsets = [after, primed, head].map(|word| word.parse().unwrap());
+                self.begin_anew(offsets, 2 * WINDOW_MS, each);
+            }
+            [after, "complete", age, "primed", primed, "head", head, "lineages", ref each @ ..] => {
+                let offsets = [after, primed, head].map(|word| word.parse().unwrap());
+                self.begin_anew(offsets, age.parse().unwrap(), each);
+            }
+            [after, "complete", age, "head", head, "lineages", ref each @ ..] => {
+                let offsets = [after, after, head].map(|word| word.parse().unwrap());
+                self.begin_anew(offsets, age.parse().unwrap(), each);
+            }
+            _ => panic!("no beginning: {words:?}"),
+        }
     }
 
     /// Records up to `after` are older than `age_ms`.

@@ -18,6 +18,17 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
         .filter(|(_, log)| log.durability == Durability::Engine)
         .collect();
     check_connection(configuration, !logs.is_empty(), faults);
+    for entry in &configuration.logs {
+        let LogTable { compact, durability, .. } = entry.read();
+        if compact && durability != Durability::Engine {
+            faults.push(Fault {
+                origin: entry.origin_of("compact"),
+                key: "log.compact".into(),
+                problem: "only the topic of a log in the engine is compacted".into(),
+                expected: "durability = \"engine\", or no compaction".into(),
+            });
+        }
+    }
     let mut topics: HashMap<String, Origin> = HashMap::new();
     for (entry, log) in &logs {
         check_log(entry, log, &mut topics, faults);
