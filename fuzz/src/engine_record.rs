@@ -6,7 +6,7 @@ mod record;
 
 use broker::engine::{EnginePublish, RunName};
 use broker::mail::PartitionId;
-use record::{Mapping, Memory, RawRecord};
+use record::{Foreign, Mapping, Memory, RawRecord};
 use stdx::hash::Partitioner;
 
 /// A record of any bytes: it is a message that comes back from its own record, or unroutable.
@@ -15,7 +15,7 @@ pub fn engine_record(data: &[u8]) {
         topic_prefix: "t/".into(),
         partitioner: Partitioner::Murmur2,
         partitions_count: 2,
-        headers: vec!["listed".into()],
+        foreign: Foreign { tag_headers: vec!["listed".into()], ..Foreign::default() },
         payload_bytes_max: 64,
         is_compacted: true,
     };

@@ -364,3 +364,23 @@ impl Followed {
         }
     }
 }
+
+/// The nodes that a node takes for living, by name.
+pub fn living(server: &Server) -> Vec<String> {
+    let answer = curl(&[&server.operators_url("/api/v1/cluster")]).expect(200).json();
+    let nodes = answer["nodes"].as_array().expect("a list");
+    let living = nodes.iter().filter(|node| node["is_living"] == true);
+    living.filter_map(|node| node["name"].as_str().map(str::to_owned)).collect()
+}
+
+/// The messages of `$sys/nodes/KIND`, as a node has them.
+pub fn told(server: &Server, kind: &str) -> Vec<Value> {
+    let answer = curl(&[&server.url(&format!("/topics/$sys/nodes/{kind}?limit=100"))]);
+    let messages = answer.expect(200).json()["messages"].clone();
+    let messages = messages.as_array().expect("a list").clone();
+    let event = |message: &Value| {
+        let data = message["data"].as_str().expect("a text");
+        serde_json::from_str(data).expect("JSON")
+    };
+    messages.iter().map(event).collect()
+}

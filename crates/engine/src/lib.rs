@@ -29,10 +29,10 @@ mod token;
 mod wake;
 mod worker;
 
-pub use record::{Mapping, Memory, OutRecord, RawRecord, Unroutable};
+pub use record::{Foreign, Mapping, Memory, OutRecord, RawRecord, Unroutable};
 pub use settings::{
-    EngineLog, EnginePartition, EngineSettings, Foreign, LogLine, LogLines, Login, Resume,
-    Security, Severity, TlsSettings, Token, TokenSource,
+    EngineLog, EnginePartition, EngineSettings, LogLine, LogLines, Login, Resume, Security,
+    Severity, TlsSettings, Token, TokenSource,
 };
 pub use statistics::{EngineStatistics, UnroutableCounts};
 

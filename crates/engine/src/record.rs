@@ -17,7 +17,6 @@
 //! Any producer may write any bytes. A record that is not a message of this partition is
 //! [`Unroutable`], never half of a message.
 
-use crate::settings::Foreign;
 use broker::engine::{EnginePublish, Restored, RunName, TailRecord};
 use broker::mail::{
     Code, IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX, ProducerStamp, Publication,
@@ -60,6 +59,18 @@ pub enum Unroutable {
     InvalidHeader,
     /// It does not begin with the number of a schema, in a log that removes such numbers.
     NoSchemaId,
+}
+
+/// The reading of other producers' records.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Foreign {
+    /// Names of headers that become tags, beside `ce_*` and `crore.tag.*`.
+    pub tag_headers: Vec<Box<str>>,
+    /// The topic of records without a key, with the log's prefix; only in a log of one partition.
+    /// None: they are unroutable.
+    pub null_key_topic: Option<Box<str>>,
+    /// Values begin with a zero and the four bytes of a schema's number, which are removed.
+    pub strips_schema_id: bool,
 }
 
 /// The common properties of a log's messages.

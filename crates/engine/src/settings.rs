@@ -1,5 +1,6 @@
 //! The settings of an engine.
 
+use crate::record::Foreign;
 use broker::engine::{MirrorEnd, Restart};
 use broker::mail::{HomeId, PartitionId};
 use std::fmt;
@@ -64,18 +65,6 @@ pub struct EngineLog {
     pub is_compacted: bool,
     /// The partitions in their order in the topic.
     pub partitions: Vec<EnginePartition>,
-}
-
-/// The reading of other producers' records.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Foreign {
-    /// Names of headers that become tags, beside `ce_*` and `crore.tag.*`.
-    pub tag_headers: Vec<Box<str>>,
-    /// The topic of records without a key, with the log's prefix; only in a log of one partition.
-    /// None: they are unroutable.
-    pub null_key_topic: Option<Box<str>>,
-    /// Values begin with a zero and the four bytes of a schema's number, which are removed.
-    pub strips_schema_id: bool,
 }
 
 /// A partition of a log.

@@ -19,7 +19,8 @@ use brokers::secured::{Listener, PASSWORD};
 use brokers::{Kafka, Plan};
 use end_to_end::PATIENCE;
 use end_to_end::cluster::{
-    Follower, Nodes, Publisher, publish_to, publish_within, readiness, wait_until_ready,
+    Follower, Nodes, Publisher, living, publish_to, publish_within, readiness, told,
+    wait_until_ready,
 };
 use end_to_end::curl::{curl, publish};
 use end_to_end::metrics::Metrics;
@@ -341,14 +342,6 @@ fn clients_move_by_ticket(cluster: &mut Cluster) {
     assert_eq!(payload(&mut client), "afterwards");
 }
 
-/// The nodes that a node takes for living, by name.
-fn living(server: &Server) -> Vec<String> {
-    let answer = curl(&[&server.operators_url("/api/v1/cluster")]).expect(200).json();
-    let nodes = answer["nodes"].as_array().expect("a list");
-    let living = nodes.iter().filter(|node| node["is_living"] == true);
-    living.filter_map(|node| node["name"].as_str().map(str::to_owned)).collect()
-}
-
 fn operators_see_all_nodes(cluster: &mut Cluster) {
     for number in 0..NODES {
         wait_until("all nodes", || living(cluster.node(number)) == ["n0", "n1", "n2"]);
@@ -456,18 +449,6 @@ fn a_drain_names_living_nodes(cluster: &mut Cluster) {
         let again = |name: &str| joined().iter().filter(|event| event["node"] == name).count() == 1;
         wait_until("their returns", || again("n0") && again("n2"));
     }
-}
-
-/// The messages of `$sys/nodes/KIND`, as a node has them.
-fn told(server: &Server, kind: &str) -> Vec<Value> {
-    let answer = curl(&[&server.url(&format!("/topics/$sys/nodes/{kind}?limit=100"))]);
-    let messages = answer.expect(200).json()["messages"].clone();
-    let messages = messages.as_array().expect("a list").clone();
-    let event = |message: &Value| {
-        let data = message["data"].as_str().expect("a text");
-        serde_json::from_str(data).expect("JSON")
-    };
-    messages.iter().map(event).collect()
 }
 
 /// The step `engine` tries every way.

@@ -241,14 +241,7 @@ fn show(
     for part in prediction.processor.iter().filter(|part| part.amount >= 0.0005) {
         writeln!(output, "  {:<14} {:>12.3}", part.name, part.amount)?;
     }
-    let megabits = |bits: f64| bits / 1e6;
-    writeln!(output, "{:<16} {:>12.1} Mbit/s in", "bandwidth", megabits(prediction.in_bits))?;
-    writeln!(output, "{:<16} {:>12.1} Mbit/s out", "", megabits(prediction.out_bits))?;
-    if demand.cluster.is_some() {
-        let (inward, outward) = (prediction.engine_in_bits, prediction.engine_out_bits);
-        writeln!(output, "{:<16} {:>12.1} Mbit/s from the engine", "", megabits(inward))?;
-        writeln!(output, "{:<16} {:>12.1} Mbit/s to the engine", "", megabits(outward))?;
-    }
+    show_bandwidth(demand, prediction, output)?;
     let descriptors = count(prediction.descriptors as u64);
     writeln!(output, "{:<16} {descriptors:>12}", "descriptors")?;
     writeln!(output, "{:<16} {:>12.0}", "threads", prediction.threads)?;
@@ -271,6 +264,23 @@ fn show(
             "The load does not fit: `crore doctor --target-connections` shows how to raise limits of the system"
         };
         writeln!(output, "\n{verdict}. The first limit is {}.", first.name)?;
+    }
+    Ok(())
+}
+
+fn show_bandwidth(
+    demand: &Demand,
+    prediction: &Prediction,
+    output: &mut impl Write,
+) -> Result<(), Ending> {
+    let mut rows = vec![("in", prediction.in_bits), ("out", prediction.out_bits)];
+    if demand.cluster.is_some() {
+        rows.push(("from the engine", prediction.engine_in_bits));
+        rows.push(("to the engine", prediction.engine_out_bits));
+    }
+    for (index, (direction, bits)) in rows.into_iter().enumerate() {
+        let name = if index == 0 { "bandwidth" } else { "" };
+        writeln!(output, "{name:<16} {:>12.1} Mbit/s {direction}", bits / 1e6)?;
     }
     Ok(())
 }
