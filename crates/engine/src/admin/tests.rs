@@ -133,7 +133,7 @@ fn a_compacted_topic_is_of_a_log_that_says_so() {
         topic: "prices".to_owned(),
         topic_prefix: String::new(),
         partitioner: Partitioner::Murmur2,
-        foreign: crate::settings::Foreign::default(),
+        foreign: Default::default(),
         age_ms: Some(3_600_000),
         bytes: None,
         once_ms: 300_000,
