@@ -3014,13 +3014,17 @@ _crore() {
             return 0
             ;;
         crore__subcmd__plan)
-            opts="-h -V --connections --rate --fan-out --size --topic-size --tls --transport --io-threads --connect-rate --ping-interval --age-max --bytes-max --cores --memory --bandwidth --machine --check --within --json --help --version"
+            opts="-h -V --connections --nodes --rate --fan-out --size --topic-size --tls --transport --io-threads --connect-rate --ping-interval --age-max --bytes-max --cores --memory --bandwidth --machine --check --within --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --connections)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nodes)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

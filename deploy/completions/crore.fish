@@ -338,6 +338,7 @@ complete -c crore -n "__fish_crore_using_subcommand doctor" -l json -d 'Print on
 complete -c crore -n "__fish_crore_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand doctor" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand plan" -l connections -d 'Number of clients, each with one subscription (10M, 250k)' -r
+complete -c crore -n "__fish_crore_using_subcommand plan" -l nodes -d 'Number of nodes of a cluster that serve these clients. The plan is that of one node while another one is down' -r
 complete -c crore -n "__fish_crore_using_subcommand plan" -l rate -d 'Publication rate, in publications per second (168k)' -r
 complete -c crore -n "__fish_crore_using_subcommand plan" -l fan-out -d 'Number of receivers of each publication. There is one topic for each group of this size' -r
 complete -c crore -n "__fish_crore_using_subcommand plan" -l size -d 'Size of a message in bytes' -r
