@@ -331,7 +331,8 @@ pub fn lacks(settings: &EngineSettings, description: &Description) -> Vec<Lack> 
         }
         lacks_of_kept(topic, log, &mut lack);
         if topic.option("message.timestamp.type").is_some_and(|it| it != "LogAppendTime") {
-            // By a producer's clock, a record could be compacted before nodes have read it.
+            // A producer's clock could make a record old enough for compaction before nodes have
+            // read it.
             lack(
                 !log.is_compacted,
                 "message.timestamp.type is not LogAppendTime; producers' clocks decide how long \

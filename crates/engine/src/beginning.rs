@@ -172,9 +172,9 @@ pub(crate) fn following_from_ms(log: &EngineLog, mirror: &MirrorEnd) -> u64 {
     mirror.head_ms.saturating_sub(log.once_ms.saturating_mul(2)).saturating_sub(CLOCKS_APART_MS)
 }
 
-/// The difference of the brokers' clocks that a beginning behind a mirror allows for, in
+/// The maximum difference of the brokers' clocks, and of theirs and this machine's, in
 /// milliseconds.
-const CLOCKS_APART_MS: u64 = 30_000;
+pub(crate) const CLOCKS_APART_MS: u64 = 30_000;
 
 /// The begin of a partition behind the end of its mirror, in place of `cold`. None if the mirror's
 /// records are of another topic or another lineage, or if they begin later than those of `cold`.
@@ -414,7 +414,7 @@ mod tests {
         last: u64,
         change: impl FnOnce(&mut MirrorEnd),
     ) -> Option<Restart> {
-        // Of a compacted topic: an hour.
+        // A compacted topic keeps every record for an hour.
         let kept_ms = log.is_compacted.then_some(3_600_000);
         let mut mirror = MirrorEnd {
             partition: PartitionId(0),

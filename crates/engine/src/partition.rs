@@ -6,6 +6,7 @@
 //! Invariants: `next` never falls within a life. A record below it is known and dropped, so a
 //! partition that is read twice (after a new assignment) brings nothing twice.
 
+use crate::beginning::CLOCKS_APART_MS;
 use broker::engine::{Tail, TailRecord};
 use broker::mail::{HomeId, PartitionId};
 
@@ -91,9 +92,6 @@ pub(crate) enum Verdict {
     /// It cannot follow the last one: the partition has to begin anew.
     Contradiction,
 }
-
-/// The difference of a broker's clock from this machine's that is allowed for, in milliseconds.
-const CLOCKS_APART_MS: u64 = 30_000;
 
 impl Partition {
     pub(crate) fn new(id: PartitionId, home: HomeId, log: usize, place: u32) -> Partition {

@@ -4,9 +4,8 @@
 //! `content-type`; `ce_*` and `crore.tag.*` are tags, and others only if the log lists them, so
 //! that internal headers do not reach browsers. `crore.n` names a publication of a node (run and
 //! counter), `crore.p` its producer (connection, sequence, id), `crore.k` is its idempotency key.
-//! `crore.r` says that the record repeats a retained message for other nodes only (epoch,
-//! offset, time, offset up to which the node had read). Numbers have 8 bytes, the lowest
-//! first.
+//! `crore.r` says that the record repeats a retained message for other nodes only (epoch, offset,
+//! time, offset up to which the node had read). Numbers have 8 bytes, the lowest first.
 //!
 //! An empty message that removes its topic's retained message has no value: compaction removes its
 //! key. So a record of another producer without a value removes it, too, and is an empty message.

@@ -38,12 +38,12 @@ use super::Home;
 use super::dedup::once::{Bounds, Once, Verdict};
 use super::mirror::Found;
 use super::partitions::HomePartition;
-use super::publication::{Checked, Placed, Publisher, RecordAttributes};
+use super::publication::{Checked, Placed, Publisher};
 use super::turn::Turn;
 use super::work::Work;
 use crate::engine::{CLOCKS_APART_MS, NAMES_MAX, Restart, RunName, Tail, TailRecord, WINDOW_MS};
 use crate::mail::{Code, EdgeId, ToEdge};
-use log::{AppendError, Flags, NewRecord, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
+use log::{AppendError, NewRecord, SEGMENT_HEADER_BYTES};
 use pending::Pending;
 use retained::Retains;
 use stamps::Stamps;
@@ -257,8 +257,8 @@ impl Home {
         }
     }
 
-    /// A record without a verdict: a restoration, or one of a beginning where the
-    /// engine may have removed records between.
+    /// A record without a verdict: a restoration, or one of a beginning where the engine may have
+    /// removed records between.
     fn take_unjudged(&mut self, local: u32, record: &TailRecord, turn: &mut Turn<'_>) {
         let TailRecord { offset, lineage, ref publication, ref restored, .. } = *record;
         self.reach_record(local, offset, lineage, turn);
@@ -390,14 +390,8 @@ impl Home {
         turn: &mut Turn<'_>,
     ) -> Result<Placed, Code> {
         let TailRecord { offset, time_ms, ref publication, .. } = *record;
-        let attributes = RecordAttributes::of(publication).ok_or(Code::MalformedFrame)?;
-        let payload = &publication.payload;
-        let is_text = simdutf8::basic::from_utf8(payload).is_ok();
-        let flags = if is_text { Flags::TEXT } else { Flags::NONE };
-        let record_bytes =
-            attributes.fields_bytes + RECORD_HEADER_BYTES as u64 + payload.len() as u64;
-        let checked =
-            Checked { local, flags, attributes, record_bytes, retains: false, rate_max: None };
+        let checked = Checked::tailed(local, publication)?;
+        let record_bytes = checked.record_bytes;
         let topic = match self.interests.topics.find(&publication.topic, local) {
             Some(topic) => topic,
             None => self.insert_topic(&publication.topic, local)?,
@@ -418,7 +412,7 @@ impl Home {
                     engine.evicted(offset);
                 }
                 self.statistics.uncached += 1;
-                Slice::concatenation_of(&[&head, payload])
+                Slice::concatenation_of(&[&head, &publication.payload])
             }
         };
         if let Some(entry) = self.interests.topics.get_mut(topic) {

@@ -3,7 +3,7 @@
 
 use super::work::Caller;
 use crate::mail::{Code, Publication, Reply};
-use log::{AppendError, Flags, NewRecord, Producer};
+use log::{AppendError, Flags, NewRecord, Producer, RECORD_HEADER_BYTES};
 use std::num::NonZeroU32;
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
@@ -48,7 +48,18 @@ pub(super) struct Checked<'a> {
     pub rate_max: Option<NonZeroU32>,
 }
 
-impl Checked<'_> {
+impl<'p> Checked<'p> {
+    /// A publication that the engine has taken.
+    pub fn tailed(local: u32, publication: &'p Publication) -> Result<Checked<'p>, Code> {
+        let attributes = RecordAttributes::of(publication).ok_or(Code::MalformedFrame)?;
+        let payload = &publication.payload;
+        let is_text = simdutf8::basic::from_utf8(payload).is_ok();
+        let flags = if is_text { Flags::TEXT } else { Flags::NONE };
+        let record_bytes =
+            attributes.fields_bytes + RECORD_HEADER_BYTES as u64 + payload.len() as u64;
+        Ok(Checked { local, flags, attributes, record_bytes, retains: false, rate_max: None })
+    }
+
     /// The record of the publication.
     pub fn record<'a>(
         &'a self,

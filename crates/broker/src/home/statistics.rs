@@ -109,7 +109,7 @@ pub struct HomeStatistics {
     #[metric("crore_engine_lost_total")]
     pub tail_lost: u64,
     /// Retained messages that home shards wrote into the engine again, because the newest message
-    /// of their topic there is one that is not delivered.
+    /// of their topic in the engine is not delivered.
     #[metric("crore_engine_restorations_total")]
     pub tail_restorations: u64,
     /// Retained messages that home shards did not write again, because too many waited for that: a

@@ -7,7 +7,7 @@
 
 use super::channel::{Order, Shared};
 use super::entries::{Entry, NodeEntry, change_of, node_key, written};
-use super::state::{Joined, Learned, Membership};
+use super::state::{Learned, MemberChange, MemberChangeKind};
 use super::topic::{Letter, WriteControl};
 use crate::configuration::options;
 use crate::draining::Draining;
@@ -145,7 +145,7 @@ impl Follower {
 
     /// Publishes nodes that have joined or left, if the configuration asks for it. All nodes do; in
     /// a log of the engine, the first of these messages stands for all.
-    fn publish_changes(&self, changes: &[Membership]) {
+    fn publish_changes(&self, changes: &[MemberChange]) {
         if changes.is_empty() || !self.surroundings.reloader.read::<options::Sys>().nodes {
             return;
         }
@@ -153,11 +153,15 @@ impl Follower {
         let Some(node) = &*node else {
             return;
         };
-        for Membership { name, change, time_ms } in changes {
-            let (topic, payload) = match change {
-                Joined::Yes => (NODES_JOINED, json!({ "node": name })),
-                Joined::Stopped => (NODES_LEFT, json!({ "node": name, "reason": "stopped" })),
-                Joined::Silent => (NODES_LEFT, json!({ "node": name, "reason": "silent" })),
+        for MemberChange { name, kind, time_ms } in changes {
+            let (topic, payload) = match kind {
+                MemberChangeKind::Joined => (NODES_JOINED, json!({ "node": name })),
+                MemberChangeKind::Stopped => {
+                    (NODES_LEFT, json!({ "node": name, "reason": "stopped" }))
+                }
+                MemberChangeKind::Silent => {
+                    (NODES_LEFT, json!({ "node": name, "reason": "silent" }))
+                }
             };
             let key = format!("{name}/{time_ms}");
             node.publish_own(topic, payload.to_string().as_bytes(), key.as_bytes());

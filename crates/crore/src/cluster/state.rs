@@ -22,16 +22,16 @@ pub struct ClusterState {
     /// The broker's time of the newest report.
     newest_ms: u64,
     /// Changes of the living nodes since the last [`ClusterState::take_changes`].
-    changes: Vec<Membership>,
+    changes: Vec<MemberChange>,
 }
 
 /// A node has joined the living nodes, or has left them. All nodes find the same changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Membership {
+pub struct MemberChange {
     /// Its name.
     pub name: String,
     /// The kind of change.
-    pub change: Joined,
+    pub kind: MemberChangeKind,
     /// The broker's time of the node's last report before the change, or of the report that is the
     /// change, in milliseconds since 1970.
     pub time_ms: u64,
@@ -39,9 +39,9 @@ pub struct Membership {
 
 /// A change of the living nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Joined {
+pub enum MemberChangeKind {
     /// It has begun to report itself.
-    Yes,
+    Joined,
     /// It has stopped by itself.
     Stopped,
     /// It has not reported itself for [`GONE_MS`].
@@ -100,7 +100,7 @@ impl ClusterState {
     }
 
     /// The changes of the living nodes since the last call, in the order of the topic.
-    pub fn take_changes(&mut self) -> Vec<Membership> {
+    pub fn take_changes(&mut self) -> Vec<MemberChange> {
         std::mem::take(&mut self.changes)
     }
 
@@ -126,9 +126,9 @@ impl ClusterState {
         let Some(entry) = report else {
             let left = self.nodes.remove(&name).filter(|left| left.is_living);
             let stopped = left.map(|left| left.time_ms);
-            self.changes.extend(stopped.map(|time_ms| Membership {
+            self.changes.extend(stopped.map(|time_ms| MemberChange {
                 name,
-                change: Joined::Stopped,
+                kind: MemberChangeKind::Stopped,
                 time_ms,
             }));
             self.compare_living();
@@ -151,9 +151,10 @@ impl ClusterState {
             let is_living = self.newest_ms.saturating_sub(reported.time_ms) < GONE_MS;
             if is_living != reported.is_living {
                 reported.is_living = is_living;
-                let change = if is_living { Joined::Yes } else { Joined::Silent };
+                let kind =
+                    if is_living { MemberChangeKind::Joined } else { MemberChangeKind::Silent };
                 let (name, time_ms) = (name.clone(), reported.time_ms);
-                self.changes.push(Membership { name, change, time_ms });
+                self.changes.push(MemberChange { name, kind, time_ms });
             }
         }
     }
@@ -225,19 +226,19 @@ mod tests {
     fn nodes_join_and_leave_once() {
         let mut state = ClusterState::new("a", "1");
         let changes = |state: &mut ClusterState| -> Vec<String> {
-            let shown = |it: Membership| format!("{} {:?} {}", it.name, it.change, it.time_ms);
+            let shown = |it: MemberChange| format!("{} {:?} {}", it.name, it.kind, it.time_ms);
             state.take_changes().into_iter().map(shown).collect()
         };
         state.take(&report("a", "1", 1_000));
         state.take(&report("b", "2", 1_500));
         state.take(&report("a", "1", 6_000));
-        assert_eq!(changes(&mut state), ["a Yes 1000", "b Yes 1500"]);
+        assert_eq!(changes(&mut state), ["a Joined 1000", "b Joined 1500"]);
         state.take(&report("a", "1", 1_500 + GONE_MS));
         state.take(&report("a", "1", 2_500 + GONE_MS));
         assert_eq!(changes(&mut state), ["b Silent 1500"]);
         state.take(&report("b", "3", 3_000 + GONE_MS));
         state.take(&report("c", "4", 3_000 + GONE_MS));
-        assert_eq!(changes(&mut state), ["b Yes 23000", "c Yes 23000"]);
+        assert_eq!(changes(&mut state), ["b Joined 23000", "c Joined 23000"]);
         state.take(&Entry { value: None, ..report("c", "4", 3_500 + GONE_MS) });
         state.take(&Entry { value: None, ..report("c", "4", 3_600 + GONE_MS) });
         assert_eq!(changes(&mut state), ["c Stopped 23000"]);

@@ -132,7 +132,7 @@ fn plan(arguments: &Arguments, output: &mut impl Write) -> Result<(), Ending> {
 
 fn demand(arguments: &Arguments, cores: u64) -> Demand {
     let all = arguments.connections.unwrap_or(0) as f64;
-    // Of the nodes one is down.
+    // One node is down.
     let serving = arguments.nodes.map(|nodes| (nodes - 1) as f64);
     Demand {
         connections: serving.map_or(all, |nodes| (all / nodes).ceil()),

@@ -9,8 +9,8 @@
 //! Compaction would keep it, and not the retained message. So a home that has dropped such a record
 //! remembers its topic. The home that had sent it appends the retained message again after
 //! [`OWN_MS`], unless a newer message has come; the others do if they have not seen that after
-//! [`OTHERS_MS`]. Subscribers do not get a restoration: it
-//! names the accepted record that it repeats ([`Restored`]).
+//! [`OTHERS_MS`]. Subscribers do not get a restoration: it names the accepted record that it
+//! repeats ([`Restored`]).
 //!
 //! Invariants:
 //!
@@ -22,14 +22,14 @@
 //!   it changes nothing, so any number is harmless.
 
 use super::super::partitions::HomePartition;
-use super::super::publication::{Checked, RecordAttributes};
+use super::super::publication::Checked;
 use super::super::topics::NONE;
 use super::super::turn::Turn;
 use super::Home;
 use crate::engine::{EnginePublish, EngineRequest, Restored, RunName, TailRecord};
 use crate::mail::{Code, Publication};
 use crate::position::{Position, Standing};
-use log::{Flags, RECORD_HEADER_BYTES, RecordView};
+use log::RecordView;
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
@@ -74,10 +74,10 @@ struct Due {
 
 /// A topic's retained message as a home knows it.
 struct Known {
-    topic: Option<u32>,
     /// The newest accepted record, as far as it is known; else 0.
     last: u64,
-    is_retained: bool,
+    /// The record of the retained message.
+    retained: Option<Slice>,
 }
 
 impl Retains {
@@ -257,22 +257,20 @@ impl Home {
         let topic = self.interests.topics.find(name, local);
         let entry = topic.and_then(|topic| self.interests.topics.get(topic));
         let retained = entry.and_then(|entry| self.retained.get(entry.retained));
-        let retained = retained.and_then(|record| RecordView::parse(record));
-        let last = retained.map_or(entry.map_or(0, |entry| entry.last()), |view| view.offset());
-        Known { topic, last, is_retained: retained.is_some() }
+        let view = retained.and_then(|record| RecordView::parse(record));
+        let last = view.map_or(entry.map_or(0, |entry| entry.last()), |view| view.offset());
+        Known { last, retained: retained.cloned() }
     }
 
     /// A restoration has come.
     pub(super) fn take_restoration(&mut self, local: u32, record: &TailRecord, restored: Restored) {
         let publication = &record.publication;
         let known = self.known_of(local, &publication.topic);
-        let elapsed_ms = self.elapsed.ms;
         let at = Position { epoch: restored.epoch, offset: restored.seen };
         let is_known = matches!(self.partitions[local as usize].standing(at), Standing::After(_));
         let Some(engine) = self.engine_of(local) else {
             return;
         };
-        let run = engine.pending.run();
         let is_of_topic =
             engine.began.is_some_and(|it| u64::from(it.topic_id) == restored.epoch >> 32);
         let is_primed = engine.once.is_primed();
@@ -282,7 +280,7 @@ impl Home {
             return;
         };
         let is_sure = known.last > retains.unsure_through;
-        let is_same = match (known.is_retained, removes(publication)) {
+        let is_same = match (known.retained.is_some(), removes(publication)) {
             (true, false) => known.last == restored.offset,
             (false, true) => true,
             (true, true) | (false, false) => false,
@@ -297,11 +295,7 @@ impl Home {
         };
         if is_stale {
             if is_primed {
-                let is_own = record.name.is_some_and(|name| name.run == run);
-                let at_ms = elapsed_ms + if is_own { OWN_MS } else { wait_ms(run) };
-                let is_noted =
-                    retains.note(&publication.topic, Due { offset: record.offset, at_ms });
-                self.statistics.tail_unrestored += u64::from(!is_noted);
+                self.dropped_newest(local, record);
             }
             return;
         }
@@ -351,9 +345,7 @@ impl Home {
 
     fn restore_retained_of(&mut self, local: u32, name: &[u8], turn: &mut Turn<'_>) {
         let known = self.known_of(local, name);
-        let entry = known.topic.and_then(|topic| self.interests.topics.get(topic));
-        let retained = entry.and_then(|entry| self.retained.get(entry.retained)).cloned();
-        let view = retained.as_ref().and_then(|record| RecordView::parse(record));
+        let view = known.retained.as_ref().and_then(|record| RecordView::parse(record));
         let time_ms = view.map_or(0, |view| view.time_ms());
         let mut publication =
             Publication { topic: Slice::copy_of(name), retain: true, ..Publication::default() };
@@ -391,14 +383,9 @@ fn record_of(
     (offset, time_ms): (u64, u64),
     publication: &Publication,
 ) -> Result<Slice, Code> {
-    let attributes = RecordAttributes::of(publication).ok_or(Code::MalformedFrame)?;
-    let payload = &publication.payload;
-    let is_text = simdutf8::basic::from_utf8(payload).is_ok();
-    let flags = if is_text { Flags::TEXT } else { Flags::NONE };
-    let record_bytes = attributes.fields_bytes + RECORD_HEADER_BYTES as u64 + payload.len() as u64;
-    let checked = Checked { local, flags, attributes, record_bytes, retains: true, rate_max: None };
+    let checked = Checked::tailed(local, publication)?;
     let record = checked.record(time_ms, topic, offset.saturating_sub(1), publication);
     let mut head = Vec::new();
     record.encode_head(offset, &mut head).map_err(|_| Code::Internal)?;
-    Ok(Slice::concatenation_of(&[&head, payload]))
+    Ok(Slice::concatenation_of(&[&head, &publication.payload]))
 }
