@@ -49,6 +49,8 @@ pub const TARGETS: &[Target] = &[Target {
 
 /// The glibc of a release: RHEL 8 and everything newer.
 const GLIBC: &str = "2.28";
+/// What a release has beyond the gate's program.
+const RELEASE_FEATURES: &str = "engine-vendored";
 const ZIG: &str = "zig";
 /// The environment of the tools that install and examine packages.
 const TOOLS: &str = "packages";
@@ -169,7 +171,8 @@ fn build_with_zig(workspace: &Workspace, target: &Target) -> Result<PathBuf> {
     setup::python_packages(workspace, ZIG, "deploy/zig.txt")?;
     let zig = workspace.foreign().join(ZIG).join("bin");
     let mut build = workspace.command(&["cargo-zigbuild", "zigbuild", "--locked", "--release"]);
-    build.args(["-p", "crore", "--target", &format!("{}.{GLIBC}", target.triple)]);
+    build.args(["-p", "crore", "--features", RELEASE_FEATURES]);
+    build.args(["--target", &format!("{}.{GLIBC}", target.triple)]);
     let caches = workspace.foreign().join("zig-cache");
     build.env("PATH", shell::path_with(&zig)?).env("CARGO_ZIGBUILD_CACHE_DIR", &caches);
     shell::run(build.env("ZIG_GLOBAL_CACHE_DIR", &caches))?;

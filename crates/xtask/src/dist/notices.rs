@@ -20,16 +20,35 @@ contains parts of the Rust standard library, under the licence of Crore itself (
 /// Names of files with a licence begin with one of these words.
 const NAMES: &[&str] = &["copying", "copyright", "licence", "license", "notice", "unlicense"];
 
+/// Libraries in C that packages contain: the package, the library's folder and name, and the file
+/// of its licence.
+const CONTAINED: &[(&str, &str, &str, &str)] = &[
+    ("rdkafka-sys-", "librdkafka", "librdkafka", "LICENSES.txt"),
+    ("openssl-src-", "openssl", "OpenSSL", "LICENSE.txt"),
+    ("libz-sys-", "src/zlib", "zlib", "LICENSE"),
+    ("zstd-sys-", "zstd", "Zstandard", "LICENSE"),
+];
+
 /// The text of the file for the packages: each licence once, with the libraries that have it.
 pub fn text(workspace: &Workspace, target: &Target) -> Result<String> {
     let mut libraries: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut add = |name: String, file: &Path| -> Result<()> {
+        let text = fs::read(file).with_context(|| format!("no licence {}", file.display()))?;
+        let text = String::from_utf8_lossy(&text).replace("\r\n", "\n");
+        libraries.entry(text.trim_end().to_owned()).or_default().push(name);
+        Ok(())
+    };
     for library in linked(workspace, target)? {
         let folder = sources(&library)?;
         let files = chosen(fs::read_dir(&folder)?.filter_map(|file| Some(file.ok()?.path())));
-        ensure!(!files.is_empty(), "{library} has no licence in {}", folder.display());
+        let contained = CONTAINED.iter().filter(|contained| library.starts_with(contained.0));
+        for (_, below, name, file) in contained.clone() {
+            add((*name).to_owned(), &folder.join(below).join(file))?;
+        }
+        let has_none = files.is_empty() && contained.count() == 0;
+        ensure!(!has_none, "{library} has no licence in {}", folder.display());
         for file in files {
-            let text = fs::read_to_string(&file)?.replace("\r\n", "\n");
-            libraries.entry(text.trim_end().to_owned()).or_default().push(library.clone());
+            add(library.clone(), &file)?;
         }
     }
     let mut sections: Vec<_> =
@@ -44,12 +63,18 @@ pub fn text(workspace: &Workspace, target: &Target) -> Result<String> {
 
 /// The foreign packages in the program, as `name-version`.
 fn linked(workspace: &Workspace, target: &Target) -> Result<Vec<String>> {
-    let arguments =
-        ["tree", "--locked", "-p", "crore", "-e", "normal", "--prefix", "none", "-f", "{p}"];
-    let mut tree = workspace.cargo(&arguments);
-    let tree = shell::output(tree.args(["--target", target.triple]))?;
+    let tree = |edges: &str| {
+        let arguments =
+            ["tree", "--locked", "-p", "crore", "-e", edges, "--prefix", "none", "-f", "{p}"];
+        let mut tree = workspace.cargo(&arguments);
+        tree.args(["--target", target.triple, "--features", super::RELEASE_FEATURES]);
+        shell::output(&mut tree)
+    };
+    let (linked, build) = (tree("normal")?, tree("build,normal")?);
+    // OpenSSL's sources come by a package of the build.
+    let openssl = build.lines().filter(|line| line.starts_with("openssl-src "));
     // Our own have a path in brackets, macros of the compiler their kind; a repetition has a star.
-    let foreign = tree.lines().map(|line| line.trim_end_matches(" (*)"));
+    let foreign = linked.lines().chain(openssl).map(|line| line.trim_end_matches(" (*)"));
     let foreign = foreign.filter(|line| !line.contains('('));
     let mut names: Vec<String> = foreign.map(|line| line.replacen(" v", "-", 1)).collect();
     names.sort();
@@ -87,7 +112,7 @@ mod tests {
     fn every_library_of_the_program_has_a_licence() {
         let workspace = Workspace::locate().unwrap();
         let text = text(&workspace, &crate::dist::TARGETS[0]).unwrap();
-        for library in ["aws-lc-sys-", "hashbrown-", "rustls-", "tokio-"] {
+        for library in ["aws-lc-sys-", "hashbrown-", "librdkafka", "OpenSSL", "rustls-", "tokio-"] {
             let is_named = |line: &str| line.split(", ").any(|name| name.starts_with(library));
             assert!(text.lines().any(is_named), "{library}");
         }
