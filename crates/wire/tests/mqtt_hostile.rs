@@ -8,6 +8,7 @@ use drive::check_cuts;
 use mqtt::rebuild::{encode_client, encode_server};
 use mqtt::vectors::{Malformed, all, malformed};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use wire::Step;
 use wire::mqtt::{
     Ack, ClientPacket, MqttError, PACKET_BYTES_MAX, PacketId, Property, ReasonCode, ServerPacket,
@@ -36,6 +37,24 @@ fn malformed_packets_are_refused_with_their_reason() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// `spec/mqtt.md` says `M` for exactly the statements that a malformed packet violates.
+#[test]
+fn the_document_names_the_statements_of_malformed_packets() {
+    let document = include_str!("../../../spec/mqtt.md");
+    let mut named = BTreeSet::new();
+    for row in document.lines().filter(|line| line.starts_with("| MQTT-")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        if cells[3].split([',', ';', ' ']).any(|word| word == "M") {
+            named.extend(cells[1].split(", "));
+        }
+    }
+    let cases = malformed();
+    let is_numbered = |statement: &&str| statement.starts_with("MQTT-") && !statement.contains(' ');
+    let violated: BTreeSet<&str> =
+        cases.iter().map(|case| case.statement).filter(is_numbered).collect();
+    assert_eq!(named, violated);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The MQTT codec against `spec/vectors/mqtt.txt`, in both directions: bytes to fields and fields to
-//! bytes, whole and in pieces.
+//! The MQTT codec against `spec/vectors/mqtt.txt`, in both directions: bytes to fields and fields
+//! to bytes, whole and in pieces.
 
 mod drive;
 mod mqtt;

@@ -64,8 +64,8 @@ impl PacketType {
         })
     }
 
-    /// The first byte of a packet of this type with its reserved flags (table 2-2); of PUBLISH, with
-    /// flags of 0.
+    /// The first byte of a packet of this type with its reserved flags (table 2-2). The flags of
+    /// PUBLISH are 0 here.
     pub(super) const fn first_byte(self) -> u8 {
         let flags = match self {
             Self::PubRel | Self::Subscribe | Self::Unsubscribe => 0b0010,

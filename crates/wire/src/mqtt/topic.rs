@@ -21,8 +21,8 @@ pub fn check_topic(name: &str) -> Result<(), MqttError> {
     if name.is_empty() || has_wildcard(name) { Err(MqttError::TopicName) } else { Ok(()) }
 }
 
-/// Checks a topic filter: not empty; `#` only as the last level, `+` only as a whole level. A filter
-/// that begins with `$share/` must be a valid shared filter.
+/// Checks a topic filter: not empty; `#` only as the last level, `+` only as a whole level. A
+/// filter that begins with `$share/` must be a valid shared filter.
 ///
 /// # Errors
 /// [`MqttError::TopicFilter`].
