@@ -2,8 +2,8 @@
 
 use std::num::{NonZeroU16, NonZeroU32};
 use wire::mqtt::{
-    MqttError, Properties, Property, Qos, Secret, SharedFilter, SubscriptionId, UserProperty,
-    VARIABLE_MAX, check_filter, check_topic, split_shared,
+    MqttError, PacketType, Properties, Property, Qos, ReasonCode, Secret, SharedFilter,
+    SubscriptionId, UserProperty, VARIABLE_MAX, check_filter, check_topic, split_shared,
 };
 
 #[test]
@@ -166,6 +166,50 @@ fn each_property_has_its_getter() {
     let none = Properties::default();
     assert!(none.is_empty() && none.user().next().is_none());
     assert_eq!((none.receive_maximum(), none.subscription_id()), (None, None));
+}
+
+/// The tables of sections 3.2 to 3.15, in full.
+#[test]
+fn each_packet_permits_the_reason_codes_of_its_table() {
+    use PacketType::*;
+    let of_publish: &[u8] = &[0x00, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99];
+    let of_release: &[u8] = &[0x00, 0x92];
+    let tables: [(PacketType, &[u8]); 15] = [
+        (Connect, &[]),
+        (
+            ConnAck,
+            &[
+                0x00, 0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88, 0x89, 0x8A, 0x8C, 0x90,
+                0x95, 0x97, 0x99, 0x9A, 0x9B, 0x9C, 0x9D, 0x9F,
+            ],
+        ),
+        (Publish, &[]),
+        (PubAck, of_publish),
+        (PubRec, of_publish),
+        (PubRel, of_release),
+        (PubComp, of_release),
+        (Subscribe, &[]),
+        (SubAck, &[0x00, 0x01, 0x02, 0x80, 0x83, 0x87, 0x8F, 0x91, 0x97, 0x9E, 0xA1, 0xA2]),
+        (Unsubscribe, &[]),
+        (UnsubAck, &[0x00, 0x11, 0x80, 0x83, 0x87, 0x8F, 0x91]),
+        (PingReq, &[]),
+        (PingResp, &[]),
+        (
+            Disconnect,
+            &[
+                0x00, 0x04, 0x80, 0x81, 0x82, 0x83, 0x87, 0x89, 0x8B, 0x8C, 0x8D, 0x8E, 0x8F, 0x90,
+                0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99, 0x9A, 0x9B, 0x9C, 0x9D, 0x9E, 0x9F, 0xA0,
+                0xA1, 0xA2,
+            ],
+        ),
+        (Auth, &[0x00, 0x18, 0x19]),
+    ];
+    for (number, (kind, table)) in (1..).zip(tables) {
+        assert_eq!(PacketType::from_number(number), Some(kind));
+        let permitted = ReasonCode::ALL.iter().filter(|code| code.is_permitted_in(kind));
+        assert!(permitted.map(|code| code.byte()).eq(table.iter().copied()), "{kind:?}");
+    }
+    assert_eq!((PacketType::from_number(0), PacketType::from_number(16)), (None, None));
 }
 
 #[test]

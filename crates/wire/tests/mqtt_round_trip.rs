@@ -2,7 +2,6 @@
 //! receiver's limits.
 
 mod drive;
-mod mqtt;
 #[path = "mqtt/generate.rs"]
 mod mqtt_generate;
 
@@ -282,4 +281,74 @@ fn connect_with(client_id: &str, version: Version, clean_start: bool) -> Connect
         user_name: None,
         password: None,
     }
+}
+
+/// The packet becomes as short as the receiver's maximum demands, and no shorter.
+#[test]
+fn texts_are_dropped_in_their_order() {
+    use wire::mqtt::{Ack, PacketId, ReasonCode, UserProperty};
+    let properties =
+        [Property::User(UserProperty { name: "k", value: "v" }), Property::ReasonString("why")];
+    let reason = ReasonCode::QuotaExceeded;
+    let ack = Ack { packet_id: PacketId::MIN, reason, properties: (&properties).into() };
+    let whole: &[u8] =
+        &[0x40, 17, 0, 1, 0x97, 13, 0x26, 0, 1, b'k', 0, 1, b'v', 0x1F, 0, 3, b'w', b'h', b'y'];
+    let without_user: &[u8] = &[0x40, 10, 0, 1, 0x97, 6, 0x1F, 0, 3, b'w', b'h', b'y'];
+    let without_text: &[u8] = &[0x40, 3, 0, 1, 0x97];
+    for (packet_bytes_max, expected) in [
+        (19, whole),
+        (18, without_user),
+        (12, without_user),
+        (11, without_text),
+        (5, without_text),
+        (4, &[]),
+    ] {
+        let mut out = Vec::new();
+        let limits = Limits { packet_bytes_max, problem_information: true };
+        let result = ServerPacket::PubAck(ack).encode(Version::V5, &limits, &mut out);
+        assert_eq!(result.is_ok(), packet_bytes_max > 4);
+        assert_eq!(out, expected, "{packet_bytes_max}");
+    }
+    // Success without its only property is the shortest form.
+    let ack = Ack { properties: (&properties[..1]).into(), ..Ack::success(PacketId::MIN) };
+    let mut out = Vec::new();
+    let limits = Limits { packet_bytes_max: 10, problem_information: true };
+    ServerPacket::PubRec(ack).encode(Version::V5, &limits, &mut out).unwrap();
+    assert_eq!(out, [0x50, 2, 0, 1]);
+}
+
+#[test]
+fn version_3_1_has_no_session_present() {
+    use wire::mqtt::{ConnAck, ReasonCode};
+    let properties = Properties::default();
+    let connack = ConnAck { session_present: true, reason: ReasonCode::Success, properties };
+    for (version, flags) in [(Version::V3_1, 0), (Version::V3_1_1, 1)] {
+        let mut out = Vec::new();
+        ServerPacket::ConnAck(connack).encode(version, &NO_LIMITS, &mut out).unwrap();
+        assert_eq!(out, [0x20, 2, flags, 0]);
+    }
+}
+
+/// Lengths of two bytes move the holes.
+#[test]
+fn holes_follow_long_length_fields() {
+    let content_type = "x".repeat(200);
+    let properties = [Property::ContentType(&content_type)];
+    let head = PublishHead {
+        version: Version::V5,
+        topic: "a",
+        has_packet_id: true,
+        has_alias: true,
+        retain: false,
+        subscription_ids: &[],
+        properties: (&properties).into(),
+        message_expiry_s: Some(9),
+        payload_bytes: 0,
+    };
+    let mut out = Vec::new();
+    let holes = head.encode(&NO_LIMITS, &mut out).unwrap();
+    assert_eq!(holes.packet_id_at, Some(6));
+    assert_eq!(holes.alias_at, Some(11));
+    assert_eq!(holes.message_expiry_at, Some(out.len() - 4));
+    assert_eq!(&out[8..11], &[0xD3, 0x01, 0x23]);
 }
