@@ -11,6 +11,7 @@ mod engine_record;
 mod entitlement;
 mod handed;
 mod http;
+mod mqtt;
 mod native;
 mod proxy;
 pub mod seeds;
@@ -23,11 +24,15 @@ mod websocket;
 // The property tests of `wire` drive the decoders in the same way.
 #[path = "../../crates/wire/tests/drive/mod.rs"]
 mod drive;
+#[path = "../../crates/wire/tests/mqtt/mod.rs"]
+mod mqtt_support;
+use mqtt_support::{rebuild, vectors};
 
 pub use engine_record::engine_record;
 pub use entitlement::token;
 pub use handed::handed;
 pub use http::{event_stream, http_body, http_request, http_response, http_target};
+pub use mqtt::{mqtt_client, mqtt_server};
 pub use native::{json_client_frame, json_server_frame, native_client_frame, native_server_frame};
 pub use proxy::proxy;
 pub use shard::shard;
@@ -61,6 +66,8 @@ pub const TARGETS: &[(&str, Target)] = targets![
     json_client_frame,
     json_server_frame,
     handed,
+    mqtt_client,
+    mqtt_server,
     proxy,
     shard,
     store_index,

@@ -8,6 +8,7 @@
 
 pub mod codec;
 pub mod http;
+pub mod mqtt;
 pub mod native;
 pub mod proxy;
 pub mod websocket;

@@ -9,6 +9,7 @@
 
 use wire::http::event_stream::{EventStreamDecoder, Item};
 use wire::http::{BodyDecoder, BodyPart, HeadLimits, HeadScan, Request, Response};
+use wire::mqtt::{ClientPacket, ServerPacket, Version};
 use wire::websocket::{Assembler, Event, Frame, Inflater, Role};
 use wire::{Step, websocket};
 
@@ -19,6 +20,8 @@ pub enum Cuts {
     Whole,
     /// Pieces of one byte.
     Bytes,
+    /// Two pieces; the length of the first.
+    At(usize),
     /// Pieces of 1 to 16 bytes, sometimes up to 1,024, from a seed.
     Seeded(u64),
 }
@@ -36,6 +39,8 @@ impl Cuts {
             let bytes = match self {
                 Cuts::Whole => rest.len(),
                 Cuts::Bytes => 1,
+                Cuts::At(bytes) if pieces.is_empty() => bytes,
+                Cuts::At(_) => rest.len(),
                 Cuts::Seeded(_) => {
                     // xorshift64
                     state ^= state << 13;
@@ -107,6 +112,37 @@ pub fn proxy(input: &[u8], cuts: Cuts) -> Vec<String> {
         let step = wire::proxy::decode(tail).map_err(|error| error.to_string())?;
         is_done = matches!(step, Step::Done { .. });
         Ok(step.map(|announced| format!("{announced:?}")))
+    })
+}
+
+/// Decodes packets from a client. Without a version, the first one is CONNECT.
+pub fn mqtt_client(
+    input: &[u8],
+    mut version: Option<Version>,
+    packet_bytes_max: u32,
+    cuts: Cuts,
+) -> Vec<String> {
+    drive_stateless(input, cuts, |tail| {
+        let step = ClientPacket::decode(version, packet_bytes_max, tail);
+        let step = step.map_err(|error| format!("{error:?}"))?;
+        if let Step::Done { value: ClientPacket::Connect(connect), .. } = &step {
+            version = Some(connect.version);
+        }
+        Ok(step.map(|packet| format!("{packet:?}")))
+    })
+}
+
+/// Decodes packets from a server.
+pub fn mqtt_server(
+    input: &[u8],
+    version: Version,
+    packet_bytes_max: u32,
+    cuts: Cuts,
+) -> Vec<String> {
+    drive_stateless(input, cuts, |tail| {
+        let step = ServerPacket::decode(version, packet_bytes_max, tail);
+        let step = step.map_err(|error| format!("{error:?}"))?;
+        Ok(step.map(|packet| format!("{packet:?}")))
     })
 }
 

@@ -40,6 +40,8 @@ const FUZZ_TARGETS: &[(&str, &str)] = &[
     ("crates/wire/src/http/event_stream.rs", "event_stream"),
     ("crates/wire/src/http/request.rs", "http_request"),
     ("crates/wire/src/http/response.rs", "http_response"),
+    ("crates/wire/src/mqtt/client_packet.rs", "mqtt_client"),
+    ("crates/wire/src/mqtt/server_packet.rs", "mqtt_server"),
     ("crates/wire/src/native/client_frame.rs", "native_client_frame"),
     ("crates/wire/src/native/json/client.rs", "json_client_frame"),
     ("crates/wire/src/native/json/server.rs", "json_server_frame"),
