@@ -70,6 +70,19 @@ pub(crate) struct Publish<'a> {
     pub once: Option<Once<'a>>,
     /// Only in this life of the log.
     pub expected_epoch: Option<u64>,
+    /// What only MQTT has.
+    pub mqtt: Option<OfMqtt<'a>>,
+}
+
+/// What only publications of MQTT have.
+#[derive(Clone, Copy)]
+pub(crate) struct OfMqtt<'a> {
+    /// 0 to 2.
+    pub qos: u8,
+    /// The publisher said that the payload is UTF-8.
+    pub is_said_text: bool,
+    /// Further fields of the record, encoded.
+    pub further: &'a [u8],
 }
 
 /// A page of history that a client asks for.

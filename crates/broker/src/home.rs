@@ -41,6 +41,7 @@
 //! one reaches to D instead of to its `last`. So a position below D is complete only where a record
 //! behind the damage says it. Memory begins behind D, so no page from memory spans a hole.
 
+mod clients;
 mod dedup;
 mod edges;
 mod engine;
@@ -60,6 +61,7 @@ mod queue;
 mod rates;
 mod read;
 mod restore;
+mod retained;
 mod retention;
 mod staging;
 mod stall;
@@ -130,6 +132,7 @@ pub struct Home {
     next_edge: usize,
     /// Pages for filters whose cursors are beyond a lagging stream's position.
     scans_ahead: Vec<(Caller, Scan)>,
+    clients: clients::Clients,
     reported: occupancy::Reported,
     /// Letters of the engine that wait for their turn.
     letters: engine::Letters,
@@ -171,6 +174,7 @@ impl Home {
             forgetting: VecDeque::new(),
             next_edge: 0,
             scans_ahead: Vec::new(),
+            clients: clients::Clients::default(),
             reported: occupancy::Reported::default(),
             letters: engine::Letters::default(),
             watch: engine::Watch::default(),
@@ -261,6 +265,16 @@ impl Home {
                 }
                 None => self.consumed(from),
             },
+            ToHome::FindRetained(asked) => self.in_turn(Work::Retained(from, asked), turn),
+            ToHome::Claim(claim) => {
+                self.consumed(from);
+                self.claim(from.edge, claim, turn);
+            }
+            ToHome::Leave(leave) => {
+                self.consumed(from);
+                self.leave(from.edge, leave, turn);
+                self.tell_of_sleepers(turn);
+            }
             ToHome::RemoveFilter { filter } => {
                 self.consumed(from);
                 self.ahead.remove_filter(from.edge, &filter);
@@ -345,6 +359,8 @@ impl Home {
     pub fn pump(&mut self, now: Now, memory: &mut dyn Memory, out: &mut HomeOutputs) -> bool {
         self.elapsed.advance(now);
         let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
+        self.clients.expire(turn.now_ms);
+        self.tell_of_sleepers(turn);
         let more_expired = self.evict_expired(PUMP_EVICTIONS_MAX, turn);
         let more_old = self.dedup.sweep(self.elapsed.ms);
         let more_dropped = self.forget_dropped(turn);
@@ -385,6 +401,7 @@ impl Home {
             Work::Subscribe(from, asked) => {
                 (from, self.subscribe(from, asked, Found::Nothing, turn))
             }
+            Work::Retained(from, asked) => (from, self.find_retained(&asked)),
             Work::History(from, query) => (from, self.history(turn.now_ms, &query, Known::Nothing)),
             Work::Answer(share, token, result) => {
                 let parked = self.queue.answered(share, token);

@@ -16,9 +16,11 @@
 //! disk are refused. Pages for subscriptions that replay or lag have classes of their own, so that
 //! a storm of them does not hold up publishers and other subscribers.
 
+mod sleeping;
 mod to_edge;
 mod to_home;
 
+pub use self::sleeping::*;
 pub use self::to_edge::*;
 pub use self::to_home::*;
 pub use crate::ids::{EdgeId, HomeId, PartitionId};
@@ -83,6 +85,12 @@ pub struct Publication {
     pub idempotency_key: Slice,
     /// Append only in this life of the log.
     pub expected_epoch: Option<u64>,
+    /// The QoS of a publication of MQTT, 0 to 2; none of another protocol.
+    pub qos: Option<u8>,
+    /// The publisher said that the payload is UTF-8.
+    pub is_said_text: bool,
+    /// Further fields of the record, encoded (`log::FurtherFields`).
+    pub further: Slice,
 }
 
 /// The producer that numbered a publication.

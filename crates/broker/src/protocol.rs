@@ -26,6 +26,14 @@ pub(crate) enum Protocol {
     Json,
     /// WebSocket, echo.
     Echo,
+    /// MQTT, before CONNECT is accepted.
+    MqttStart,
+    /// MQTT.
+    Mqtt,
+    /// MQTT in binary messages of a WebSocket, before CONNECT is accepted.
+    MqttWebSocketStart,
+    /// MQTT in binary messages of a WebSocket.
+    MqttWebSocket,
     /// Lines of text, for tests.
     #[cfg(feature = "line-protocol")]
     Line,
@@ -44,12 +52,20 @@ pub enum Transport {
     Json,
     /// The echo over WebSocket.
     Echo,
+    /// MQTT, over TCP or WebSocket, also before CONNECT.
+    Mqtt,
 }
 
 impl Transport {
     /// Every transport.
-    pub const ALL: [Transport; 5] =
-        [Transport::Http, Transport::Events, Transport::Native, Transport::Json, Transport::Echo];
+    pub const ALL: [Transport; 6] = [
+        Transport::Http,
+        Transport::Events,
+        Transport::Native,
+        Transport::Json,
+        Transport::Echo,
+        Transport::Mqtt,
+    ];
 
     /// The name of the transport.
     pub fn word(self) -> &'static str {
@@ -59,6 +75,7 @@ impl Transport {
             Transport::Native => "native",
             Transport::Json => "json",
             Transport::Echo => "echo",
+            Transport::Mqtt => "mqtt",
         }
     }
 
@@ -106,6 +123,8 @@ pub(crate) struct Facts {
     pub has_one_cursor: bool,
     /// The connection has pings and close frames.
     pub is_websocket: bool,
+    /// Packets of MQTT: the session has a state of its own for as long as it lasts.
+    pub is_mqtt: bool,
     /// A session outlives an answer: the access log and `$sys` report its begin and its end.
     pub is_lasting: bool,
     /// The session can have subscriptions, and learns of changes that concern them.
@@ -130,6 +149,7 @@ impl Protocol {
             is_session: false,
             has_one_cursor: false,
             is_websocket: false,
+            is_mqtt: false,
             is_lasting: false,
             subscribes: false,
             shares_frames: false,
@@ -142,6 +162,15 @@ impl Protocol {
             transport: Transport::Native,
             ..NOTHING
         };
+        const MQTT_START: Facts = Facts {
+            reads_input: true,
+            awaits_hello: true,
+            is_mqtt: true,
+            transport: Transport::Mqtt,
+            ..NOTHING
+        };
+        const MQTT: Facts =
+            Facts { awaits_hello: false, is_lasting: true, subscribes: true, ..MQTT_START };
         const SESSION: Facts = Facts {
             is_session: true,
             is_lasting: true,
@@ -169,6 +198,10 @@ impl Protocol {
             },
             Protocol::Json => Facts { form: Form::Json, transport: Transport::Json, ..SESSION },
             Protocol::Echo => Facts { is_lasting: true, transport: Transport::Echo, ..WEBSOCKET },
+            Protocol::MqttStart => MQTT_START,
+            Protocol::Mqtt => MQTT,
+            Protocol::MqttWebSocketStart => Facts { is_websocket: true, ..MQTT_START },
+            Protocol::MqttWebSocket => Facts { is_websocket: true, ..MQTT },
             #[cfg(feature = "line-protocol")]
             Protocol::Line => {
                 Facts { reads_input: true, is_lasting: true, subscribes: true, ..NOTHING }

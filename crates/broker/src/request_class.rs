@@ -16,6 +16,9 @@ impl ToHome {
             | ToHome::Positions
             | ToHome::Retained { .. }
             | ToHome::AddFilter(..)
+            | ToHome::FindRetained(..)
+            | ToHome::Claim(..)
+            | ToHome::Leave(..)
             | ToHome::RemoveFilter { .. }
             | ToHome::Credit { .. } => RequestClass::Memory,
             ToHome::Subscribe(Subscribe { partition, .. })

@@ -46,6 +46,51 @@ pub struct Settings {
     pub journal: JournalSettings,
     /// The publications on `$sys/...`.
     pub sys: SysSettings,
+    /// MQTT.
+    pub mqtt: MqttSettings,
+}
+
+/// MQTT on the listeners of clients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
+pub struct MqttSettings {
+    /// Connections may begin with CONNECT.
+    pub is_on: bool,
+    /// Messages with QoS 1 and 2 that a client may have without acknowledging them, at most.
+    pub inflight_max: u16,
+    /// Publications with QoS 1 and 2 that a client of version 5 may have under way.
+    pub receive_max: u16,
+    /// The greatest topic alias of a client; 0: none.
+    pub topic_alias_max: u16,
+    /// The longest keep alive of a client of version 5, in seconds; 0: the client's.
+    pub keep_alive_max_s: u16,
+    /// The longest packet of a client, in bytes, which a client of version 5 is told; none: as long
+    /// as other frames, and the client is not told.
+    pub packet_bytes_max: Option<u32>,
+    /// A session of version 3 that is not clean lasts so long without a connection, in seconds.
+    pub session_expiry_v3_s: u32,
+    /// The highest QoS of publications, 0 to 2.
+    pub qos_max: u8,
+    /// Clients may publish messages that are retained.
+    pub may_retain: bool,
+    /// A refused publication of version 3 is acknowledged, and lost; else its connection ends.
+    pub acknowledges_refused: bool,
+}
+
+impl Default for MqttSettings {
+    fn default() -> Self {
+        MqttSettings {
+            is_on: false,
+            inflight_max: 128,
+            receive_max: 256,
+            topic_alias_max: 16,
+            keep_alive_max_s: 0,
+            packet_bytes_max: None,
+            session_expiry_v3_s: 86_400,
+            qos_max: 2,
+            may_retain: true,
+            acknowledges_refused: false,
+        }
+    }
 }
 
 /// The entries that edges make about their clients, for the access log and the audit log. None by

@@ -74,6 +74,7 @@ fn described(node: &str, uptime: Duration, statistics: &NodeStatistics) -> Strin
         "connections_max": statistics.connections_max,
         "native_sessions": edge.native_sessions,
         "json_sessions": edge.json_sessions,
+        "mqtt_sessions": edge.mqtt_sessions,
         "event_streams": edge.event_streams,
         "subscriptions": edge.subscriptions,
         "topics": home.topics,

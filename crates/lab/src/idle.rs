@@ -225,6 +225,7 @@ fn settings(has_tokens: bool) -> Settings {
         allowed_origins: Vec::new(),
         journal: JournalSettings::default(),
         sys: SysSettings::default(),
+        mqtt: Default::default(),
         entitlement: has_tokens.then(EntitlementSettings::default),
     }
 }

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used)]
 
+mod further;
 mod handing;
 mod index;
 mod memory;
@@ -25,6 +26,7 @@ mod record;
 mod segment;
 pub mod store;
 
+pub use further::FurtherFields;
 pub use index::{Table, TopicIndex};
 pub use memory::{HeapMemory, Memory, MemoryRefused};
 pub use partition::{Appended, Evicted, Partition, Settings};

@@ -8,17 +8,19 @@
 //! 16  prev          u64  the topic has no record between prev and offset
 //! 24  time_ms       u64  milliseconds since 1970-01-01 UTC
 //!  32  topic         u32  topic id, assigned by the home shard or by a segment on disk
-//! 36  flags         u16  bit 0 retained, 1 compressed, 2 text, 15 control; others 0
+//! 36  flags         u16  bit 0 retained, 1 compressed, 2 text, 3-4 QoS, 5 said to be text, 15 control; others 0
 //! 38  fields_bytes  u16  bytes of the optional fields
 //! 40  fields             any number of: kind u8, length u16, value
 //!     payload            the rest
 //! ```
 //!
 //! Little-endian, unaligned. Field kinds: 1 content type; 2 tag (key length u16, key, value),
-//! repeated; 3 producer (sequence u64, id); 4 idempotency key. Readers skip unknown kinds. A record
+//! repeated; 3 producer (sequence u64, id); 4 idempotency key; 5 to 7 in [`crate::further`]. Readers
+//! skip unknown kinds. A record
 //! with the control bit is not a publication but belongs to the durable store; readers here skip
 //! it.
 
+use crate::further::{EXPIRY, ORIGIN, REPLY};
 use crate::memory::MemoryRefused;
 use std::fmt;
 
@@ -45,12 +47,31 @@ impl Flags {
     pub const RETAINED: Flags = Flags(1 << 0);
     /// The payload was valid UTF-8 when it was published.
     pub const TEXT: Flags = Flags(1 << 2);
+    /// The publisher of MQTT said that the payload is UTF-8.
+    pub const PAYLOAD_FORMAT: Flags = Flags(1 << 5);
+    /// A publication of MQTT has its QoS and one here; others have 0.
+    const QOS_SHIFT: u16 = 3;
+    const QOS_MASK: u16 = 3 << Flags::QOS_SHIFT;
     /// A control record of the log itself. Publications never have it.
     pub const CONTROL: Flags = Flags(1 << 15);
 
     /// Whether all bits of `other` are set.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// With the QoS of a publication of MQTT, 0 to 2.
+    pub const fn with_qos(self, qos: u8) -> Flags {
+        let place = if qos > 2 { 3 } else { qos as u16 + 1 };
+        Flags(self.0 & !Flags::QOS_MASK | place << Flags::QOS_SHIFT)
+    }
+
+    /// The QoS of a publication of MQTT, 0 to 2; none of another.
+    pub const fn qos(self) -> Option<u8> {
+        match (self.0 & Flags::QOS_MASK) >> Flags::QOS_SHIFT {
+            0 => None,
+            place => Some(place as u8 - 1),
+        }
     }
 
     /// The union of both.
@@ -93,6 +114,8 @@ pub struct NewRecord<'a> {
     pub producer: Option<Producer<'a>>,
     /// Idempotency key, if given.
     pub idempotency_key: Option<&'a [u8]>,
+    /// Further fields, encoded ([`crate::FurtherFields`]).
+    pub further: &'a [u8],
     /// The message itself. The format allows close to 4 GiB; the caller has its own limit.
     pub payload: &'a [u8],
 }
@@ -139,7 +162,9 @@ impl NewRecord<'_> {
         if let Some(key) = self.idempotency_key {
             put_field(fields, IDEMPOTENCY_KEY, &[key])?;
         }
-        Some(())
+        fields.extend_from_slice(self.further);
+        let fields_bytes = fields.len().checked_sub(RECORD_HEADER_BYTES)?;
+        u16::try_from(fields_bytes).ok().map(drop)
     }
 
     /// Writes the fixed part; `length` is that of the whole record.
@@ -293,6 +318,30 @@ impl<'a> RecordView<'a> {
         })
     }
 
+    /// The time from which the message is of no use, in milliseconds since 1970.
+    pub fn expires_ms(&self) -> Option<u64> {
+        self.fields().find_map(|field| match field {
+            Field::Expiry(expires_ms) => Some(expires_ms),
+            _ => None,
+        })
+    }
+
+    /// The topic for answers, and the data that they carry; either may be empty.
+    pub fn reply(&self) -> Option<(&'a [u8], &'a [u8])> {
+        self.fields().find_map(|field| match field {
+            Field::Reply(topic, correlation) => Some((topic, correlation)),
+            _ => None,
+        })
+    }
+
+    /// The number that stands for the publisher.
+    pub fn origin(&self) -> Option<u64> {
+        self.fields().find_map(|field| match field {
+            Field::Origin(origin) => Some(origin),
+            _ => None,
+        })
+    }
+
     fn fields_bytes(&self) -> usize {
         usize::from(u16::from_le_bytes(self.fixed(38)))
     }
@@ -321,6 +370,12 @@ pub enum Field<'a> {
     Producer(Producer<'a>),
     /// Idempotency key.
     IdempotencyKey(&'a [u8]),
+    /// The time from which the message is of no use, in milliseconds since 1970.
+    Expiry(u64),
+    /// The topic for answers, and the data that they carry.
+    Reply(&'a [u8], &'a [u8]),
+    /// The number that stands for the publisher.
+    Origin(u64),
 }
 
 /// The known optional fields of a record in order; see [`RecordView::fields`].
@@ -351,10 +406,22 @@ impl<'a> Iterator for Fields<'a> {
                     return Some(Field::Producer(Producer { id, sequence }));
                 }
                 IDEMPOTENCY_KEY => return Some(Field::IdempotencyKey(value)),
+                EXPIRY => return Some(Field::Expiry(number(value)?)),
+                REPLY => {
+                    let (length, rest) = value.split_first_chunk()?;
+                    let (topic, correlation) =
+                        rest.split_at_checked(u16::from_le_bytes(*length).into())?;
+                    return Some(Field::Reply(topic, correlation));
+                }
+                ORIGIN => return Some(Field::Origin(number(value)?)),
                 _ => {} // a field of a later version
             }
         }
     }
+}
+
+fn number(value: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(value.try_into().ok()?))
 }
 
 /// The reason why a record was not appended; the partition is unchanged.
@@ -410,6 +477,7 @@ mod tests {
         tags: &[(b"k", b"v"), (b"", b""), (b"k", b"w")],
         producer: Some(Producer { id: b"p1", sequence: 9 }),
         idempotency_key: Some(b"once"),
+        further: b"",
         payload: b"hello",
     };
 

@@ -20,6 +20,7 @@ mod excess;
 mod flow;
 mod journal;
 mod links;
+mod mqtt;
 mod outbox;
 mod pressure;
 mod sessions;
@@ -82,7 +83,7 @@ pub struct Outputs {
 /// The network's lookup of a connection's peer address, where the edge keeps no addresses.
 pub type PeerOf<'a> = &'a dyn Fn(Key) -> Option<IpAddr>;
 
-/// The edge role of one I/O thread: six owners, and the settings that they share.
+/// The edge role of one I/O thread: seven owners, and the settings that they share.
 pub struct Edge {
     pub(crate) settings: Arc<Settings>,
     id: EdgeId,
@@ -95,6 +96,7 @@ pub struct Edge {
     pub(crate) access: access::Access,
     pub(crate) sessions: sessions::Sessions,
     pub(crate) epochs: Epochs,
+    pub(crate) mqtt: mqtt::MqttState,
     pub(crate) work: work::Work,
     journal: journal::Journal,
     pub(crate) statistics: EdgeStatistics,
@@ -122,6 +124,7 @@ impl Edge {
             access: access::Access::new(),
             sessions: sessions::Sessions::default(),
             epochs: Epochs::default(),
+            mqtt: mqtt::MqttState::default(),
             work: work::Work::default(),
             journal: journal::Journal::new(&settings),
             statistics: EdgeStatistics::default(),
@@ -228,6 +231,10 @@ impl Edge {
                 self.announced(home, TopicIndex(index), partition, topic)
             }
             ToEdge::Message { index, record } => self.deliver(home, TopicIndex(index), &record),
+            ToEdge::RetainedFound(found) => self.retained_found(home, &found),
+            ToEdge::SessionsSleep(do_sleep) => self.mqtt.note_sleepers(home, do_sleep),
+            ToEdge::Claimed { connection, result } => self.claimed(connection, result),
+            ToEdge::TakenOver { connection, is_clean } => self.taken_over(connection, is_clean),
             ToEdge::Released { index } => self.released(home, TopicIndex(index)),
             ToEdge::Page(page) => self.page(page),
             ToEdge::StreamGap { partition, from, .. } => self.stream_gap(home, partition, from),

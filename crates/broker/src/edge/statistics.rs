@@ -25,6 +25,8 @@ pub struct EdgeStatistics {
     pub native_sessions: u64,
     /// Native sessions as JSON among the connections.
     pub json_sessions: u64,
+    /// Sessions of MQTT.
+    pub mqtt_sessions: u64,
     /// Event streams among the connections.
     pub event_streams: u64,
     /// Echo sessions among the connections.
@@ -177,6 +179,15 @@ pub struct EdgeStatistics {
     /// closed.
     #[metric("crore_inflate_refusals_total")]
     pub inflate_too_large: u64,
+    /// Wills of MQTT clients that were published.
+    #[metric("crore_mqtt_wills_total")]
+    pub wills: u64,
+    /// Messages that an MQTT client did not get because they exceed its maximum packet size.
+    #[metric("crore_mqtt_packets_too_large_total")]
+    pub packets_too_large: u64,
+    /// Acknowledgements of MQTT clients for a packet identifier that was not open.
+    #[metric("crore_mqtt_unknown_acknowledgements_total")]
+    pub unknown_acknowledgements: u64,
     /// Publications on $sys/... that were dropped because the queue of their home shard was full.
     #[metric("crore_sys_publications_lost_total")]
     pub own_publications_lost: u64,

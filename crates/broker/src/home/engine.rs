@@ -290,7 +290,7 @@ impl Home {
     ) {
         let offset = record.offset;
         if let Some(publisher) = publisher {
-            self.acknowledge(publisher, local, offset, false, turn);
+            self.acknowledge(publisher, local, (offset, false, false), turn);
         }
         let retains = self.retains_newest(local);
         if !is_served {

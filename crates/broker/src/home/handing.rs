@@ -42,6 +42,7 @@ impl Home {
             forgetting,
             next_edge,
             scans_ahead,
+            clients,
             reported,
             letters,
             watch,
@@ -64,6 +65,7 @@ impl Home {
         forgetting.give(out);
         next_edge.give(out);
         scans_ahead.give(out);
+        clients.give(out);
         reported.give(out);
         letters.give(out);
         watch.give(out);
@@ -104,6 +106,7 @@ impl Home {
                 forgetting: Hand::take(input)?,
                 next_edge: Hand::take(input)?,
                 scans_ahead: Hand::take(input)?,
+                clients: Hand::take(input)?,
                 reported: Hand::take(input)?,
                 letters: Hand::take(input)?,
                 watch: Hand::take(input)?,
@@ -130,6 +133,7 @@ impl Home {
         layout.field("forgetting", |home: &Home| Some(&home.forgetting));
         layout.field("next_edge", |home: &Home| Some(&home.next_edge));
         layout.field("scans_ahead", |home: &Home| Some(&home.scans_ahead));
+        layout.field("clients", |home: &Home| Some(&home.clients));
         layout.field("reported", |home: &Home| Some(&home.reported));
         layout.field("letters", |home: &Home| Some(&home.letters));
         layout.field("watch", |home: &Home| Some(&home.watch));

@@ -42,6 +42,7 @@ impl Home {
             + self.letters.memory_bytes()
             + self.ahead.memory_bytes()
             + self.rates.memory_bytes()
+            + self.clients.memory_bytes()
             + vector_bytes::<(u32, Slice)>(self.forgetting.capacity())
     }
 }

@@ -80,6 +80,7 @@ impl<'p> Checked<'p> {
                 .as_ref()
                 .map(|stamp| Producer { id: &stamp.id, sequence: stamp.sequence }),
             idempotency_key: Some(&publication.idempotency_key[..]).filter(|key| !key.is_empty()),
+            further: &publication.further,
             payload: &publication.payload,
         }
     }
@@ -122,7 +123,8 @@ impl<'a> RecordAttributes<'a> {
             .filter(|bytes| *bytes > 0)
             .map(|bytes| FIELD_HEADER_BYTES + bytes);
         let of_names = of_producer.into_iter().chain(of_key);
-        let fields_bytes = of_tags.chain(of_type).chain(of_names).sum::<usize>() as u64;
+        let of_fields = of_tags.chain(of_type).chain(of_names).sum::<usize>();
+        let fields_bytes = (of_fields + publication.further.len()) as u64;
         Some(RecordAttributes { content_type: attributes.content_type, tags, fields_bytes })
     }
 }

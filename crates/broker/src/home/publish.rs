@@ -117,7 +117,9 @@ impl Home {
 
     /// The record lies in the log: acknowledges it and sends it to every edge with interest.
     pub(super) fn published(&mut self, publisher: Publisher, placed: &Placed, turn: &mut Turn<'_>) {
-        self.acknowledge(publisher, placed.local, placed.offset, false, turn);
+        let is_unheard = publisher.is_asked() && !self.is_heard(placed.topic, turn);
+        let (local, offset) = (placed.local, placed.offset);
+        self.acknowledge(publisher, local, (offset, false, is_unheard), turn);
         self.statistics.published += 1;
         self.fan_out(placed.topic, placed.local, placed.offset, &placed.record, turn);
     }
@@ -130,7 +132,7 @@ impl Home {
         offset: u64,
         turn: &mut Turn<'_>,
     ) {
-        self.acknowledge(publisher, local, offset, true, turn);
+        self.acknowledge(publisher, local, (offset, true, false), turn);
         self.statistics.duplicates += 1;
     }
 
@@ -138,15 +140,14 @@ impl Home {
         &mut self,
         publisher: Publisher,
         local: u32,
-        offset: u64,
-        duplicate: bool,
+        (offset, duplicate, is_unheard): (u64, bool, bool),
         turn: &mut Turn<'_>,
     ) {
         self.consumed(publisher.from);
         if let Some(reply) = publisher.waiting() {
             let epoch = self.partitions[local as usize].lineages.present_epoch();
             let position = Position { epoch, offset };
-            let result = Ok(Appended { position, duplicate });
+            let result = Ok(Appended { position, duplicate, is_unheard });
             turn.out.post(publisher.from.edge, ToEdge::Published { reply, result });
         }
     }
@@ -203,6 +204,12 @@ impl Home {
         }
         if simdutf8::basic::from_utf8(&publication.payload).is_ok() {
             flags = flags.with(Flags::TEXT);
+        }
+        if let Some(qos) = publication.qos {
+            flags = flags.with_qos(qos);
+        }
+        if publication.is_said_text {
+            flags = flags.with(Flags::PAYLOAD_FORMAT);
         }
         Ok(Checked { local, flags, attributes, record_bytes, retains, rate_max: rule.rate_max() })
     }

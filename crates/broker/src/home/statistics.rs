@@ -134,6 +134,9 @@ pub struct HomeStatistics {
     /// behind, or of other records than the engine's.
     #[metric("crore_mirrors_lost_total")]
     pub mirrors_lost: u64,
+    /// Sessions of MQTT whose clients are away.
+    #[metric("crore_mqtt_sessions_sleeping")]
+    pub mqtt_sessions_sleeping: u64,
     /// Parts of mirrors on disk that receive no messages at present.
     #[metric("crore_mirrors_closed")]
     pub mirrors_closed: u64,
@@ -258,6 +261,7 @@ impl Home {
             tail_names: engines().map(|engine| engine.names_count() as u64).sum(),
             positions_waiting: self.ahead.len() as u64,
             logs_unavailable: disks().filter(|disk| !disk.takes_appends()).count() as u64,
+            mqtt_sessions_sleeping: self.clients.sleeping(),
             mirrors_closed: mirrors().filter(|mirror| !mirror.is_open()).count() as u64,
             disk_reads_waiting: disk_reads_waiting as u64,
             pages_waiting: pages_waiting as u64,

@@ -50,6 +50,12 @@ impl Home {
         }
     }
 
+    /// Whether any edge has interest in a topic.
+    pub(super) fn is_heard(&mut self, topic: u32, turn: &mut Turn<'_>) -> bool {
+        self.interests.refresh(topic, turn.out);
+        self.interests.topics.interest_at(topic, 0).is_some()
+    }
+
     /// Feeds lagging streams, round robin over the edges with credit. True if there is more to do
     /// at once.
     pub(super) fn feed_lagging(&mut self, turn: &mut Turn<'_>) -> bool {

@@ -5,7 +5,8 @@
 
 use crate::disk::{DiskAnswer, DiskQuery, Token};
 use crate::mail::{
-    Code, EdgeId, Gap, ReadFilter, ReadHistory, ReadTopic, RequestClass, Subscribe, ToEdge,
+    Code, EdgeId, FindRetained, Gap, ReadFilter, ReadHistory, ReadTopic, RequestClass, Subscribe,
+    ToEdge,
 };
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
@@ -34,6 +35,8 @@ pub(super) enum Work {
     Page(Caller, ReadTopic),
     /// A page for a subscription to filters.
     Scan(Caller, Scan),
+    /// A page of retained messages.
+    Retained(Caller, FindRetained),
     /// A page of history.
     History(Caller, HistoryQuery),
     /// The beginning of a subscription that has waited for a mirror in vain.

@@ -45,6 +45,25 @@ pub enum ToEdge {
         /// The whole record as it lies in the log (`log::record`).
         record: Slice,
     },
+    /// A page of retained messages.
+    RetainedFound(RetainedFound),
+    /// A client has its name from here on.
+    Claimed {
+        /// The connection that asked.
+        connection: Key,
+        /// The session that the client had left, or the reason of the refusal.
+        result: Result<Option<Box<SleepingSession>>, Code>,
+    },
+    /// Another connection has taken the name of this one's client.
+    TakenOver {
+        /// The connection that has lost it.
+        connection: Key,
+        /// The session ends: the client begins a new one.
+        is_clean: bool,
+    },
+    /// Sessions of MQTT sleep at this home, or none does any more: then what no edge has interest in
+    /// may be for one of them.
+    SessionsSleep(bool),
     /// The index stands for nothing any more, and may be granted anew by a later letter.
     Released {
         /// The index.
@@ -169,6 +188,17 @@ pub struct FilterPage {
     pub caught_up: bool,
 }
 
+/// A page of retained messages.
+#[derive(Clone, Debug)]
+pub struct RetainedFound {
+    /// The subscription that asked.
+    pub subscription: SubscriptionKey,
+    /// Names of topics and records.
+    pub records: Vec<(Slice, Slice)>,
+    /// Where the next page begins; none: this is the last.
+    pub next: Option<u32>,
+}
+
 /// A page of a topic for a subscription that replays or lags.
 #[derive(Clone, Debug)]
 pub struct Page {
@@ -208,6 +238,8 @@ pub struct Appended {
     pub position: Position,
     /// The message had been appended earlier; this is its original position.
     pub duplicate: bool,
+    /// No edge of this node has interest in the topic. Not known of an engine's log.
+    pub is_unheard: bool,
 }
 
 /// The reason why a message was not appended.
@@ -263,6 +295,10 @@ impl ToEdge {
             | ToEdge::Refused { .. }
             | ToEdge::FilterGranted { .. }
             | ToEdge::FilterPage(_)
+            | ToEdge::RetainedFound(_)
+            | ToEdge::Claimed { .. }
+            | ToEdge::TakenOver { .. }
+            | ToEdge::SessionsSleep(_)
             | ToEdge::Released { .. }
             | ToEdge::Page(_)
             | ToEdge::StreamGap { .. }

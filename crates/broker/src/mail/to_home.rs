@@ -44,6 +44,14 @@ pub enum ToHome {
     /// The next page of one partition for a subscription to filters that replays or lags. Answered
     /// by [`ToEdge::FilterPage`], after other requests of the same edge if need be.
     ReadFilter(ReadFilter),
+    /// Retained messages of the topics that a filter covers. Answered by
+    /// [`ToEdge::RetainedFound`].
+    FindRetained(FindRetained),
+    /// A client takes its name, which ends the connection that has it. Answered by
+    /// [`ToEdge::Claimed`].
+    Claim(Claim),
+    /// A connection gives the name of its client back, perhaps with a session that outlives it.
+    Leave(Leave),
     /// The edge has no subscription to this filter any more.
     RemoveFilter {
         /// The filter.
@@ -162,6 +170,43 @@ pub struct ReadFilter {
     pub mode: ReadMode,
     /// Bounds of the page.
     pub limits: PageLimits,
+}
+
+/// Asks for retained messages, for a subscription.
+#[derive(Clone, Debug, Hand)]
+pub struct FindRetained {
+    /// The filter; valid.
+    pub filter: Slice,
+    /// The subscription that asks.
+    pub subscription: SubscriptionKey,
+    /// Where the page before ended; 0 at first.
+    pub from: u32,
+    /// Bounds of the page.
+    pub limits: PageLimits,
+}
+
+/// A client of MQTT takes its name (`home::clients`).
+#[derive(Clone, Debug, Hand)]
+pub struct Claim {
+    /// The client's name for itself, or the one that it was given.
+    pub name: Slice,
+    /// The user, as a hash; a session belongs to its user.
+    pub user: u64,
+    /// The connection that asks.
+    pub connection: Key,
+    /// The client begins a new session: one that it has left ends.
+    pub is_clean: bool,
+}
+
+/// A connection of MQTT ends (`home::clients`).
+#[derive(Clone, Debug, Hand)]
+pub struct Leave {
+    /// The client's name.
+    pub name: Slice,
+    /// The connection that ends.
+    pub connection: Key,
+    /// The session, if it outlives the connection.
+    pub session: Option<Box<SleepingSession>>,
 }
 
 /// Classes: the counts of an edge's requests under way to a home. Logs are indexes into the

@@ -47,6 +47,12 @@ impl Session<'_> {
     #[inline]
     pub fn encode(&mut self, notice: &Notice<'_>, body: &mut Vec<u8>) -> Encoded {
         let facts = self.protocol.facts();
+        if facts.is_mqtt {
+            return match &mut self.state {
+                Some(State::Mqtt(mqtt)) => super::mqtt::encode::notice(mqtt, notice, body),
+                _ => Encoded::ANSWER,
+            };
+        }
         if facts.is_websocket {
             return native::encode::notice(notice, facts.form, body);
         }

@@ -14,6 +14,7 @@ pub(crate) mod items;
 pub(crate) mod json;
 #[cfg(feature = "line-protocol")]
 pub(crate) mod line;
+pub(crate) mod mqtt;
 pub(crate) mod native;
 pub(crate) mod poll;
 
@@ -41,6 +42,8 @@ pub(crate) enum State {
     /// The topics of a line session.
     #[cfg(feature = "line-protocol")]
     Line(Box<line::Line>),
+    /// A session of MQTT, for as long as it lasts.
+    Mqtt(Box<mqtt::Mqtt>),
     /// Items of a frame that wait for a later turn.
     Items(items::Items),
     /// A credential that waits for a decision, or has one.
@@ -56,6 +59,7 @@ impl State {
             State::Credential(credential) => credential.buffered_bytes(),
             State::Items(items) => Some(items.buffered_bytes()),
             State::Publishing(_) | State::History(_) | State::Poll(_) | State::Events(_) => None,
+            State::Mqtt(mqtt) => mqtt.buffered_bytes(),
             #[cfg(feature = "line-protocol")]
             State::Line(_) => None,
         }
@@ -75,6 +79,7 @@ impl State {
             State::History(wait) => size_of_val(&**wait),
             State::Poll(poll) => size_of_val(&**poll),
             State::Events(events) => size_of_val(&**events) + events.topics_bytes(),
+            State::Mqtt(mqtt) => size_of_val(&**mqtt) + mqtt.name.len(),
             #[cfg(feature = "line-protocol")]
             State::Line(line) => size_of_val(&**line) + line.topics_bytes(),
         }

@@ -186,6 +186,7 @@ pub fn statistics(statistics: &NodeStatistics, took: Duration, uptime: Duration)
     let NodeStatistics { edge, home, log, memory, door, .. } = statistics;
     let known = edge.native_sessions
         + edge.json_sessions
+        + edge.mqtt_sessions
         + edge.event_streams
         + edge.echo_sessions
         + edge.long_polls;
@@ -203,6 +204,7 @@ pub fn statistics(statistics: &NodeStatistics, took: Duration, uptime: Duration)
         "protocols": {
             "native": edge.native_sessions,
             "json": edge.json_sessions,
+            "mqtt": edge.mqtt_sessions,
             "events": edge.event_streams,
             "echo": edge.echo_sessions,
             "http": edge.connections.saturating_sub(known),

@@ -165,12 +165,22 @@ fn raise_descriptor_limit(log: Log) {
 
 /// Prints the listeners, and the notices of the start.
 fn announce(serving: &Serving, operators: &[SocketAddr], log: Log) {
-    for address in &serving.addresses {
+    // Those of MQTT come last.
+    let (plain, mqtt) = serving.addresses.split_at(serving.addresses.len() - serving.mqtt_count.0);
+    let tls_count = serving.tls_addresses.len() - serving.mqtt_count.1;
+    let (tls, mqtt_tls) = serving.tls_addresses.split_at(tls_count);
+    for address in plain {
         log.announce("listening clients", &[("url", &http_url(*address))]);
     }
-    for address in &serving.tls_addresses {
+    for address in tls {
         let url = format!("https://{address}");
         log.announce("listening clients with TLS", &[("url", &url)]);
+    }
+    for (scheme, addresses) in [("mqtt", mqtt), ("mqtts", mqtt_tls)] {
+        for address in addresses {
+            let url = format!("{scheme}://{address}");
+            log.announce("listening clients of MQTT", &[("url", &url)]);
+        }
     }
     for address in operators {
         log.announce("listening operators", &[("url", &http_url(*address))]);

@@ -4,16 +4,16 @@ use super::assemble_logging;
 use super::entries::{Configuration, Entry};
 use super::fault::Origin;
 use super::options::{
-    Engine, Http, Listen, LogTable, Node, NodeLimits, ProxyProtocol, RuleTable, Section, Sys,
-    Tickets, Tls, TlsVersion, WebSocket, milliseconds_of,
+    Engine, Http, Listen, LogTable, Mqtt, Node, NodeLimits, ProxyProtocol, RuleTable, Section, Sys,
+    Tickets, Tls, TlsVersion, V3Refusals, WebSocket, milliseconds_of,
 };
 use super::relations::entitlement::takes_tokens;
 use broker::filters::FilterTrie;
 use broker::limits::{LIMITS, Limits};
 use broker::mail::PartitionId;
 use broker::settings::{
-    AddressSettings, CompressionSettings, Durability, LogSettings, PublishSettings, Publishers,
-    RuleSettings, Settings, SysSettings, TicketSettings,
+    AddressSettings, CompressionSettings, Durability, LogSettings, MqttSettings, PublishSettings,
+    Publishers, RuleSettings, Settings, SysSettings, TicketSettings,
 };
 use broker::topic::Filter;
 use net::kernel::Sockets;
@@ -64,10 +64,12 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
     }
 }
 
-/// Addresses for clients; with `listen.open` and no address given, all of the machine.
+/// Addresses for clients, those of MQTT last; with `listen.open` and no address given, all of the machine.
 pub fn client_addresses(configuration: &Configuration) -> Vec<SocketAddr> {
     let Listen { clients, .. } = configuration.read();
-    addresses(configuration, "listen.clients", clients, OPEN_ADDRESS)
+    let mut all = addresses(configuration, "listen.clients", clients, OPEN_ADDRESS);
+    all.extend(configuration.read::<Mqtt>().listen);
+    all
 }
 
 /// Addresses for clients with TLS, and its settings; `None` without a certificate.
@@ -78,7 +80,9 @@ pub fn tls_settings(configuration: &Configuration) -> Option<(Vec<SocketAddr>, S
         key_file: tls.key_file?,
         tls12: tls.version_min == TlsVersion::V12,
     };
-    Some((addresses(configuration, "tls.listen", tls.listen, OPEN_TLS_ADDRESS), settings))
+    let mut all = addresses(configuration, "tls.listen", tls.listen, OPEN_TLS_ADDRESS);
+    all.extend(configuration.read::<Mqtt>().tls_listen);
+    Some((all, settings))
 }
 
 fn addresses(
@@ -124,6 +128,31 @@ pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
         entitlement: crate::entitled::settings(configuration),
         journal: assemble_logging::journal(configuration),
         sys: sys_settings(configuration),
+        mqtt: mqtt_settings(configuration),
+    }
+}
+
+/// How many addresses of clients are for MQTT, without and with TLS. Without a certificate there
+/// are none with TLS.
+pub fn mqtt_count(configuration: &Configuration) -> (usize, usize) {
+    let mqtt: Mqtt = configuration.read();
+    let has_tls = configuration.read::<Tls>().certificate_file.is_some();
+    (mqtt.listen.len(), if has_tls { mqtt.tls_listen.len() } else { 0 })
+}
+
+fn mqtt_settings(configuration: &Configuration) -> MqttSettings {
+    let mqtt: Mqtt = configuration.read();
+    MqttSettings {
+        is_on: !(mqtt.listen.is_empty() && mqtt.tls_listen.is_empty()),
+        inflight_max: mqtt.inflight_max,
+        receive_max: mqtt.receive_max,
+        topic_alias_max: mqtt.topic_alias_max,
+        keep_alive_max_s: mqtt.keep_alive_max.as_secs() as u16,
+        packet_bytes_max: mqtt.packet_bytes_max,
+        session_expiry_v3_s: mqtt.session_expiry_v3.as_secs() as u32,
+        qos_max: mqtt.qos_max,
+        may_retain: mqtt.retained,
+        acknowledges_refused: mqtt.v3_refusals == V3Refusals::Acknowledge,
     }
 }
 

@@ -9,6 +9,7 @@ pub mod entitlement;
 mod limits;
 mod listen;
 mod metrics;
+mod mqtt;
 mod node;
 mod operators;
 mod serving;
@@ -24,6 +25,7 @@ pub use entitlement::{ApiKeyTable, Entitlement, TokenKeyTable};
 pub use limits::NodeLimits;
 pub use listen::{Listen, ProxyProtocol, Tls, TlsVersion};
 pub use metrics::MetricsPush;
+pub use mqtt::{Mqtt, V3Refusals};
 pub use node::Node;
 pub use operators::{ApiKeyNeed, Operators};
 pub use serving::{Http, Logging, Tickets, WebSocket};
@@ -38,6 +40,7 @@ pub const SECTIONS: &[Declared] = &[
     Node::SECTION,
     Listen::SECTION,
     Tls::SECTION,
+    Mqtt::SECTION,
     Operators::SECTION,
     Logging::SECTION,
     Http::SECTION,

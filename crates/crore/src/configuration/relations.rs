@@ -9,7 +9,7 @@ use super::assemble_logging;
 use super::entries::Configuration;
 use super::fault::{Fault, Origin};
 use super::options::{
-    Listen, LogTable, MetricsPush, Node, Operators, ProxyProtocol, RuleTable, Tls,
+    Listen, LogTable, MetricsPush, Mqtt, Node, Operators, ProxyProtocol, RuleTable, Tls,
 };
 use broker::settings::Durability;
 use fetch::push::{self, Target};
@@ -140,7 +140,13 @@ fn check_listeners(configuration: &Configuration, faults: &mut Vec<Fault>) {
     if listen.open || entitlement::takes_tokens(configuration) {
         return;
     }
-    for (key, addresses) in [("listen.clients", listen.clients), ("tls.listen", tls.listen)] {
+    let mqtt: Mqtt = configuration.read();
+    for (key, addresses) in [
+        ("listen.clients", listen.clients),
+        ("tls.listen", tls.listen),
+        ("mqtt.listen", mqtt.listen),
+        ("mqtt.tls_listen", mqtt.tls_listen),
+    ] {
         for address in addresses.iter().filter(|address| !address.ip().is_loopback()) {
             faults.push(Fault {
                 origin: configuration.get(key).1.clone(),
@@ -191,6 +197,7 @@ fn check_tls(configuration: &Configuration, faults: &mut Vec<Fault>) {
     fault(pair[0], pair[1]);
     fault(pair[1], pair[0]);
     fault("tls.listen", pair[0]);
+    fault("mqtt.tls_listen", pair[0]);
     let tls: Tls = configuration.read();
     if tls.certificate_file.is_some() && tls.listen.is_empty() {
         faults.push(Fault {

@@ -8,12 +8,14 @@ use std::borrow::Cow;
 pub fn write(families: &mut Families, edge: &EdgeStatistics) {
     let known = edge.native_sessions
         + edge.json_sessions
+        + edge.mqtt_sessions
         + edge.event_streams
         + edge.echo_sessions
         + edge.long_polls;
     let sessions = [
         ("native", edge.native_sessions),
         ("json", edge.json_sessions),
+        ("mqtt", edge.mqtt_sessions),
         ("events", edge.event_streams),
         ("long_poll", edge.long_polls),
         ("echo", edge.echo_sessions),

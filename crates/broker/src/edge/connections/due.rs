@@ -193,8 +193,10 @@ fn due(slot: &Slot, index: ConnIndex, silent_s: u32, limits: &Limits) -> Due {
         return if is_idle() { Due::Abort } else { Due::Nothing };
     }
     let facts = slot.facts();
-    if facts.is_session && slot.is(flag::PAUSED | flag::HELD) {
+    if (facts.is_session || facts.is_mqtt) && slot.is(flag::PAUSED | flag::HELD) {
         Due::Stamp
+    } else if facts.is_mqtt {
+        silence_due(slot, silent_s)
     } else if facts.is_websocket {
         ping_due(slot, index, silent_s)
     } else if facts.has_one_cursor && silent_s >= limits.heartbeat_interval_s {
@@ -208,6 +210,13 @@ fn due(slot: &Slot, index: ConnIndex, silent_s: u32, limits: &Limits) -> Due {
     } else {
         Due::Nothing
     }
+}
+
+/// A client of MQTT sends something in each of its intervals, so it is not pinged.
+#[inline(always)]
+fn silence_due(slot: &Slot, silent_s: u32) -> Due {
+    let interval_s = u32::from(slot.ping_interval_s);
+    if interval_s > 0 && silent_s > interval_s { Due::PingTimeout } else { Due::Nothing }
 }
 
 #[inline(always)]

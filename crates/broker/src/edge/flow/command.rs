@@ -72,7 +72,7 @@ impl Edge {
     }
 
     /// Whether the connection may have one more subscription, with this number.
-    fn check_subscription<'a>(
+    pub(crate) fn check_subscription<'a>(
         &mut self,
         index: ConnIndex,
         client: u32,
@@ -151,10 +151,11 @@ impl Edge {
         if !publish.attributes.is_empty() {
             publish.attributes.encode_block(&mut block);
         }
+        let further = publish.mqtt.map_or(&[][..], |mqtt| mqtt.further);
         let offer = Offer {
             topic: publish.topic,
             payload_bytes: publish.payload.len(),
-            attributes_bytes: block.len(),
+            attributes_bytes: block.len() + further.len(),
             retain: publish.retain,
         };
         let Placement { rule, partition } = match self.admit(index, offer) {
@@ -180,6 +181,9 @@ impl Edge {
             producer,
             idempotency_key,
             expected_epoch: publish.expected_epoch,
+            qos: publish.mqtt.map(|mqtt| mqtt.qos),
+            is_said_text: publish.mqtt.is_some_and(|mqtt| mqtt.is_said_text),
+            further: self.work.mail.copy(further),
         };
         // Request 0 waits for a refusal only.
         let reply =

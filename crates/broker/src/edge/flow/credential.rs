@@ -148,7 +148,7 @@ impl Edge {
             None => self.identify_without_token(index, hello, frame),
         };
         result.unwrap_or_else(|code| {
-            self.refuse_hello(index, code);
+            self.refuse_hello(index, code, frame);
             false
         })
     }
@@ -218,7 +218,7 @@ impl Edge {
         };
         match decision {
             Ok(at) => self.entitle_hello(index, at, frame),
-            Err(code) => self.refuse_hello(index, code),
+            Err(code) => self.refuse_hello(index, code, &frame),
         }
     }
 
@@ -234,7 +234,7 @@ impl Edge {
             Ok(()) => self.entitle_hello(index, at, frame),
             Err(code) => {
                 self.access.entitlements.release(at);
-                self.refuse_hello(index, code);
+                self.refuse_hello(index, code, &frame);
             }
         }
     }
@@ -260,7 +260,7 @@ impl Edge {
                 }
                 Err(code) => {
                     self.access.entitlements.release(at);
-                    self.refuse_hello(index, code);
+                    self.refuse_hello(index, code, &frame);
                 }
             },
             Some(State::Credential(Credential::Decided { digest, decision: Ok(at) })) => {
@@ -277,13 +277,19 @@ impl Edge {
     }
 
     fn answer_hello(&mut self, index: ConnIndex, frame: &[u8]) {
+        if self.connections.slots[index].facts().is_mqtt {
+            return self.answer_connect(index, frame);
+        }
         if let Ok(ClientFrame::Hello(hello)) = ClientFrame::decode(frame) {
             self.native_welcome(index, &hello);
         }
         self.resume(index);
     }
 
-    fn refuse_hello(&mut self, index: ConnIndex, code: ErrorCode) {
+    fn refuse_hello(&mut self, index: ConnIndex, code: ErrorCode, frame: &[u8]) {
+        if self.connections.slots[index].facts().is_mqtt {
+            return self.refuse_waiting_connect(index, code, frame);
+        }
         self.native_refuse(index, Reference::Connection, code);
         self.close_native(index, close_of(code));
     }

@@ -44,6 +44,7 @@ impl Edge {
         if let Some(by_filter) = takers.by_filter {
             self.deliver_by_filter(by_filter, takers.partition, &delivery);
         }
+        self.note_stream(home, index, delivery.view.offset());
     }
 
     /// A record of a page, for one subscription.
@@ -73,11 +74,13 @@ impl Edge {
     }
 
     fn replay_to(&mut self, subscription: SubIndex, delivery: &mut Delivery<'_>) {
-        self.statistics.replayed += 1;
+        let before = self.statistics.delivered;
         self.deliver_to(subscription, delivery);
+        self.statistics.replayed += self.statistics.delivered - before;
     }
 
     fn deliver_live(&mut self, subscription: SubIndex, delivery: &mut Delivery<'_>) {
+        self.mark_for_mqtt(subscription);
         if self.subscriptions.take_live(subscription, delivery.view.offset()) {
             self.deliver_to(subscription, delivery);
         }
@@ -86,8 +89,11 @@ impl Edge {
     fn deliver_to(&mut self, subscription: SubIndex, delivery: &mut Delivery<'_>) {
         let index = self.subscriptions[subscription].connection;
         let slot = &self.connections.slots[index];
-        self.statistics.delivered += 1;
         let facts = slot.facts();
+        if facts.is_mqtt {
+            return self.deliver_mqtt(index, subscription, delivery);
+        }
+        self.statistics.delivered += 1;
         let place = if facts.shares_frames {
             let packed = match slot.window_bits() {
                 0 => None,

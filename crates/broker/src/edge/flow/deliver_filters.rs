@@ -28,7 +28,7 @@ impl Edge {
         let mut targets = std::mem::take(&mut self.work.targets);
         let topic = self.subscriptions.takers_by_filter(by_filter, &mut targets);
         let mut is_wanted = [false; Form::ALL.len()];
-        let mut has_streams = false;
+        let (mut has_streams, mut has_mqtt) = (false, false);
         for &subscription in &targets {
             let entry = &self.subscriptions[subscription];
             if entry.stage == Stage::Pending {
@@ -38,6 +38,8 @@ impl Edge {
             let facts = self.connections.slots[entry.connection].facts();
             if facts.has_one_cursor {
                 has_streams = true;
+            } else if facts.is_mqtt {
+                has_mqtt = true;
             } else {
                 let is_wanted = &mut is_wanted[facts.form as usize];
                 *is_wanted = *is_wanted || !self.is_catching_up(subscription, partition);
@@ -51,6 +53,9 @@ impl Edge {
         }
         if has_streams {
             self.deliver_to_streams(&targets, topic, partition, delivery);
+        }
+        if has_mqtt {
+            self.deliver_to_mqtt(&targets, topic, partition, delivery);
         }
         targets.clear();
         self.work.targets = targets;
@@ -179,12 +184,15 @@ impl Edge {
         delivery: &Delivery<'_>,
         is_paid: bool,
     ) {
-        self.statistics.delivered += 1;
         let after = delivery.view.offset() - 1;
         let origin = self.origin_of(subscription, partition, after, is_paid);
         let entry = &self.subscriptions[subscription];
         let (index, client) = (entry.connection, entry.client);
         let facts = self.connections.slots[index].facts();
+        if facts.is_mqtt {
+            return self.deliver_mqtt_addressed(subscription, topic, partition, delivery, is_paid);
+        }
+        self.statistics.delivered += 1;
         let place = if facts.shares_frames {
             let (form, to) = (facts.form, Some((client, self.window_bits(index))));
             match self.enter_by_filter_packed(form, topic, partition, delivery, to, origin) {

@@ -16,6 +16,7 @@ impl Edge {
     /// Closes once everything that waits has been written; nothing more is read.
     pub(crate) fn close(&mut self, index: ConnIndex) {
         self.note_end(index, End::FINISHED);
+        self.leave_mqtt(index);
         self.connections.slots[index].set(flag::CLOSING);
         self.unsubscribe_all(index);
         self.stamp(index);
@@ -51,6 +52,7 @@ impl Edge {
         if self.notes_origins() {
             self.session_ended(index);
         }
+        self.leave_mqtt(index);
         self.unsubscribe_all(index);
         self.outboxes.release(&mut self.connections.slots, index);
         self.release_poll(index);
@@ -65,6 +67,7 @@ impl Edge {
                 Transport::Json => self.statistics.json_sessions -= 1,
                 Transport::Events => self.statistics.event_streams -= 1,
                 Transport::Echo => self.statistics.echo_sessions -= 1,
+                Transport::Mqtt => self.statistics.mqtt_sessions -= 1,
                 Transport::Http => {}
             }
         }
@@ -83,6 +86,14 @@ impl Edge {
     pub(crate) fn set_state(&mut self, index: ConnIndex, state: State) {
         let slot = &mut self.connections.slots[index];
         slot.state = self.sessions.put(slot.state, state);
+    }
+
+    /// Takes the session's state away if it is one of MQTT.
+    pub(crate) fn take_state_if_mqtt(&mut self, index: ConnIndex) -> Option<State> {
+        match self.state(index) {
+            Some(State::Mqtt(_)) => self.take_state(index),
+            _ => None,
+        }
     }
 
     /// Takes the session's state away.

@@ -44,6 +44,7 @@ handed! {
         access
         sessions
         epochs
+        mqtt
         journal
         statistics
         drain,

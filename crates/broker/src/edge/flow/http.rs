@@ -2,6 +2,7 @@
 //! time: the next head is not examined before the answer to this one has been queued (pipelining
 //! keeps its order that way).
 
+use crate::edge::flow::mqtt::is_first_of_mqtt;
 use crate::edge::{Deadline, Edge, NONE, Pressure, Progress, Protocol, flag, make_room};
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
@@ -32,6 +33,11 @@ impl Edge {
         input: &mut [u8],
         scan: &mut HeadScan,
     ) -> Progress {
+        if input.first().is_some_and(|first| is_first_of_mqtt(*first)) && self.may_begin_mqtt(index)
+        {
+            self.begin_mqtt(index);
+            return Progress::Consumed(0);
+        }
         let is_decided = self.connections.slots[index].state != NONE && self.is_decided(index);
         if self.connections.slots[index].state != NONE && !is_decided {
             return self.http_body(index, input);
@@ -448,6 +454,9 @@ impl Edge {
 
     /// A request, or HELLO behind it, did not come in time.
     pub(crate) fn handshake_timed_out(&mut self, index: ConnIndex) {
+        if self.connections.slots[index].facts().is_mqtt {
+            return self.close_idle(index);
+        }
         if self.connections.slots[index].facts().awaits_hello {
             return self.close_native(index, CloseCode::HandshakeTimeout);
         }

@@ -100,6 +100,9 @@ impl Edge {
                 producer: producer.clone(),
                 idempotency_key: idempotency_key.clone(),
                 expected_epoch: message.once.expected_epoch,
+                qos: None,
+                is_said_text: false,
+                further: Default::default(),
             };
             let request = results.len() as u32 + FIRST_REQUEST;
             self.statistics.publishes += 1;

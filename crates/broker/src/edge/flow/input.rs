@@ -188,6 +188,7 @@ impl Edge {
                 Protocol::Http => self.http_input(index, rest, scan),
                 #[cfg(feature = "line-protocol")]
                 Protocol::Line => self.line_input(index, rest),
+                Protocol::MqttStart | Protocol::Mqtt => self.mqtt_input(index, rest),
                 protocol if protocol.facts().is_websocket => self.websocket_input(index, rest),
                 _ => Progress::Consumed(rest.len()),
             };

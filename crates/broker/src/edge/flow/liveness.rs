@@ -22,6 +22,7 @@ impl Edge {
             self.statistics.handshake_timeouts += 1;
             self.handshake_timed_out(index);
         }
+        self.publish_due_wills();
         while let Some(index) = self.sessions.next_late_poll(self.now.monotonic_ms) {
             self.poll_timed_out(index);
         }
@@ -64,7 +65,8 @@ impl Edge {
         let handshake = self.connections.next_handshake_ms(self.now);
         let drain = self.drain_deadline_ms();
         let journal = self.journal.owes().then(|| self.connections.next_second_ms());
-        [handshake, poll, sweep, positions, drain, journal].into_iter().flatten().min()
+        let will = self.mqtt.next_will_ms();
+        [handshake, poll, sweep, positions, drain, journal, will].into_iter().flatten().min()
     }
 
     fn pace(&self) -> Pace {
@@ -146,6 +148,9 @@ impl Edge {
     }
 
     fn ping_timed_out(&mut self, index: ConnIndex) {
+        if self.connections.slots[index].facts().is_mqtt {
+            return self.mqtt_silent(index);
+        }
         self.statistics.ping_timeouts += 1;
         if self.connections.slots[index].is(flag::BLOCKED) {
             // A blocked socket takes no close frame either.

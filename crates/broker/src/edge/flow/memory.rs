@@ -21,7 +21,7 @@ impl Edge {
         memory.add(Component::Ring, self.outboxes.ring_memory_bytes());
         memory.add(Component::Outboxes, self.outboxes.memory_bytes());
         memory.add(Component::Input, self.input_bytes());
-        memory.add(Component::Work, self.work_bytes());
+        memory.add(Component::Work, self.work_bytes() + self.mqtt.memory_bytes());
         let requests = self.out.requests.iter().map(Vec::capacity);
         let requests = vector_bytes::<ToHome>(requests.sum());
         memory.add(Component::Mailboxes, requests + self.work.mail.memory_bytes());

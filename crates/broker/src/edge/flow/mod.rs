@@ -31,6 +31,7 @@ mod links;
 mod liveness;
 mod lost;
 mod memory;
+mod mqtt;
 mod native;
 mod notify;
 mod opening;

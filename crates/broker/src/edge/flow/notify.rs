@@ -157,6 +157,9 @@ impl Edge {
         subscriptions: &[SubIndex],
         beginnings: &[Beginning],
     ) {
+        if self.connections.slots[index].facts().is_mqtt {
+            return self.mqtt_filters_subscribed(subscriptions, beginnings);
+        }
         // As they were asked for.
         let clients: Vec<u32> = subscriptions
             .iter()
@@ -329,6 +332,10 @@ impl Edge {
         }
         let index = ConnIndex(reply.connection.index);
         let request = reply.request;
+        let result = result.map(|appended| Appended {
+            is_unheard: appended.is_unheard && !self.mqtt.has_sleepers(),
+            ..appended
+        });
         if self.connections.slots[index].facts().answers_requests {
             self.http_published(index, request, result);
         } else {
@@ -358,7 +365,9 @@ impl Edge {
     pub(crate) fn send_away(&mut self, index: ConnIndex, return_after_ms: u64) {
         let slot = &self.connections.slots[index];
         let facts = slot.facts();
-        if facts.is_session {
+        if facts.is_mqtt {
+            self.mqtt_go_away(index, return_after_ms);
+        } else if facts.is_session {
             self.want_to_go_away(index, return_after_ms);
         } else if facts.is_websocket {
             self.close_native(index, CloseCode::Shutdown);

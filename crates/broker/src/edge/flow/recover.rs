@@ -10,7 +10,7 @@ impl Edge {
     /// Asks for the next page of each lagging subscription, a few at a time of each log.
     pub(crate) fn read_lagging(&mut self, index: ConnIndex) {
         let mut before = SubIndex::NONE;
-        let mut left = false;
+        let mut left = self.send_waiting_retained(index);
         while let Some(at) = self.subscriptions.next_laggard(index, before) {
             before = at;
             if self.subscriptions.policy_now(at) == LagPolicy::Disconnect {
@@ -47,7 +47,12 @@ impl Edge {
             self.wait_to_read(partition, index);
             return false;
         }
-        if let Some((home, read)) = self.subscriptions.read(subscription, &self.settings) {
+        let records_max = self.records_max_of(index);
+        if records_max == 0 {
+            return false; // an acknowledgement makes room
+        }
+        let read = self.subscriptions.read(subscription, records_max, &self.settings);
+        if let Some((home, read)) = read {
             self.request(home, ToHome::Read(read));
         }
         true

@@ -77,6 +77,10 @@ impl Edge {
         without_room: &mut BTreeSet<PartitionId>,
     ) -> Option<bool> {
         let mut from = Bound::Unbounded;
+        let records_max = self.records_max_of(index);
+        if records_max == 0 {
+            return Some(true); // an acknowledgement makes room
+        }
         while let Some(turn) = self.subscriptions.next_to_read(index, log, from) {
             let (reader, is_paid, partition) = turn;
             let slot = &mut self.connections.slots[index];
@@ -96,6 +100,7 @@ impl Edge {
                 let read = self.subscriptions.read_filter(
                     (index, reader),
                     partition,
+                    records_max,
                     slot,
                     &self.settings,
                 );
@@ -166,9 +171,10 @@ impl Edge {
         if is_paid {
             self.subscriptions.use_credit(subscription);
         }
-        self.statistics.replayed += 1;
+        let before = self.statistics.delivered;
         let topic = std::str::from_utf8(topic).unwrap_or_default();
         self.deliver_addressed(subscription, topic, partition, &delivery, is_paid);
+        self.statistics.replayed += self.statistics.delivered - before;
     }
 
     /// The origin of a frame for one subscription to filters. A stream has them all as one.

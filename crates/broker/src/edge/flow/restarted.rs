@@ -17,6 +17,7 @@ impl Edge {
     pub(crate) fn partition_restarted(&mut self, partition: PartitionId, epoch: u64) {
         self.epochs.set(partition, epoch);
         self.subscriptions.forget_positions(partition);
+        self.mqtt.restart(partition);
         let concerned = self.subscriptions.in_partition(partition);
         let keys: Vec<_> = concerned.iter().map(|&at| self.subscriptions.key(at)).collect();
         for key in keys {

@@ -54,7 +54,12 @@ impl Edge {
         let entry = &self.subscriptions[subscription];
         let (index, fails_on_gap) = (entry.connection, entry.fails_on_gap());
         let slot = &mut self.connections.slots[index];
-        if self.subscriptions.find_plain(index, slot, home, TopicIndex(grant.index)).is_some() {
+        let is_mqtt = slot.facts().is_mqtt;
+        let found = self.subscriptions.find_plain(index, slot, home, TopicIndex(grant.index));
+        if let Some(existing) = found.filter(|_| is_mqtt) {
+            return self.mqtt_subscribed_again(existing, subscription, &grant);
+        }
+        if found.is_some() {
             self.refused(subscription, Refusal::of(ErrorCode::AlreadySubscribed));
             return;
         }
@@ -69,7 +74,14 @@ impl Edge {
         }
         self.statistics.recoveries.count(grant.continued, grant.gap.is_some());
         self.subscriptions.begin(subscription, slot, home, &grant, &self.settings);
-        self.notify_subscribed(subscription, &grant);
+        if is_mqtt {
+            self.mqtt_subscribed(home, subscription, &grant);
+        } else {
+            self.notify_subscribed(subscription, &grant);
+        }
+        if self.subscriptions.find(grant.subscription).is_none() {
+            return; // its client has unsubscribed before the grant
+        }
         if grant.replaying {
             self.subscriptions.recovers(subscription);
             self.connections.slots[index].set(flag::LAGGING);

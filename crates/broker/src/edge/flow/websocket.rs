@@ -6,6 +6,7 @@ use crate::ids::ConnIndex;
 use crate::notice::Notice;
 use crate::protocol::{Form, Transport};
 use crate::session::State;
+use crate::session::mqtt::refusal::disconnect_reason_of;
 use wire::codec::Step;
 use wire::native::CloseCode as NativeClose;
 use wire::websocket::close::{CloseCode, ClosePayload};
@@ -148,6 +149,9 @@ impl Edge {
 
     /// Closes with one of our own codes.
     pub(crate) fn close_native(&mut self, index: ConnIndex, code: NativeClose) {
+        if self.connections.slots[index].facts().is_mqtt {
+            return self.mqtt_disconnect(index, disconnect_reason_of(code));
+        }
         self.close_websocket(index, CloseCode(code.number()), code.text());
     }
 

@@ -264,6 +264,7 @@ impl Subscriptions {
         &mut self,
         reader: Reader,
         partition: PartitionId,
+        records_max: u32,
         slot: &mut Slot,
         settings: &Settings,
     ) -> Option<(HomeId, ReadFilter)> {
@@ -286,7 +287,7 @@ impl Subscriptions {
         let limits = &settings.limits;
         let credit = self.credits.get(reader.1).filter(|_| cursor.is_paid);
         let limits = PageLimits {
-            records_max: limits.page_records_max.min(credit.unwrap_or(u32::MAX)),
+            records_max: limits.page_records_max.min(credit.unwrap_or(u32::MAX)).min(records_max),
             bytes_max: limits.page_bytes,
         };
         let mode = self.filter_read_mode(at, slot);

@@ -150,6 +150,11 @@ impl Filters {
         }
     }
 
+    /// The name of a topic.
+    pub fn name_of_matched(&self, matched: MatchedIndex) -> Option<Slice> {
+        self.matched.get(matched).map(|topic| topic.name.clone())
+    }
+
     /// The topic that had the name is released.
     pub fn release_matched(&mut self, matched: MatchedIndex) {
         if let Some(matched) = self.matched.remove(matched) {
@@ -216,6 +221,20 @@ impl Subscriptions {
     /// connection has. They are counted only where fewer are allowed than subscriptions in all.
     pub fn count_filter(&mut self, index: ConnIndex, limits: &Limits) -> u32 {
         self.filters.hold(index, limits)
+    }
+
+    /// The connection's subscription to a filter with wildcards.
+    pub fn find_filter(
+        &self,
+        index: ConnIndex,
+        slot: &Slot,
+        filter: Filter<'_>,
+    ) -> Option<SubIndex> {
+        let at = self.filters.trie.get(filter).copied()?;
+        if slot.is(flag::LARGE) {
+            return self.large.of_topic(index, FILTERS, at);
+        }
+        self.chain(slot.subscriptions).find(|other| self.table[other.0].filter() == Some(at))
     }
 
     /// Whether the connection has a subscription to the filter.
@@ -287,11 +306,16 @@ impl Subscriptions {
     pub fn takers_by_filter(&mut self, matched: MatchedIndex, takers: &mut Vec<SubIndex>) -> Slice {
         self.filters.match_topic(matched);
         self.filters.messages += 1;
-        // Odd numbers for connections that have it, even ones for those where each subscription
-        // gets its own.
-        self.filters.serial = (self.filters.serial.wrapping_add(2) | 1).max(3);
+        self.filters.serial = self.next_serial();
         self.filters.takers(matched, &self.members, takers);
         self.filters.matched[matched].name.clone()
+    }
+
+    /// The number of the next message for filters. Odd numbers for connections that have it, even
+    /// ones for those where each subscription gets its own.
+    #[inline]
+    pub fn next_serial(&self) -> u32 {
+        (self.filters.serial.wrapping_add(2) | 1).max(3)
     }
 
     /// The number of the newest message for filters, by which a connection gets it once.

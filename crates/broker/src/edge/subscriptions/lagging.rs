@@ -116,14 +116,15 @@ impl Subscriptions {
         (0..logs_count as u16).all(|log| self.laggards.is_full(index, log))
     }
 
-    /// The next page, to be asked for, if the client has given credit for it; from here on it is on
-    /// its way.
+    /// The next page, to be asked for, with at most this number of records, if the client has given
+    /// credit for it; from here on it is on its way.
     pub fn read(
         &mut self,
         subscription: SubIndex,
+        records_max: u32,
         settings: &Settings,
     ) -> Option<(HomeId, ReadTopic)> {
-        let credit = self.credits.get(subscription).unwrap_or(u32::MAX);
+        let credit = self.credits.get(subscription).unwrap_or(u32::MAX).min(records_max);
         let records_max = settings.limits.page_records_max.min(credit);
         if records_max == 0 {
             return None;

@@ -151,6 +151,13 @@ impl Subscriptions {
         self.table.get(subscription.0)
     }
 
+    /// Gives a subscription another number, where the client has none of its own.
+    pub fn set_client(&mut self, subscription: SubIndex, client: u32) {
+        if let Some(entry) = self.table.get_mut(subscription.0) {
+            entry.client = client;
+        }
+    }
+
     /// The key by which homes know the subscription.
     pub fn key(&self, subscription: SubIndex) -> SubscriptionKey {
         Key { index: subscription.0, generation: self.table[subscription.0].generation }

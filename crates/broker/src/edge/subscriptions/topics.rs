@@ -6,6 +6,7 @@ use super::filters::MatchedIndex;
 use crate::ids::{SubIndex, TopicIndex};
 use crate::mail::{HomeId, PartitionId};
 use stdx::blocks::List;
+use stdx::chunk::Slice;
 use stdx::handing::Hand;
 use stdx::pages::Pages;
 
@@ -116,6 +117,12 @@ impl Subscriptions {
     pub fn unused_generation(&mut self, home: HomeId, index: TopicIndex) -> Option<u32> {
         let topic = self.topics[usize::from(home)].at(index);
         topic.subscribers.is_empty().then_some(topic.generation)
+    }
+
+    /// The name of a topic, where the edge has it: filters or sessions of MQTT have brought it.
+    pub fn name_of_topic(&self, home: HomeId, index: TopicIndex) -> Option<Slice> {
+        let topic = self.topics.get(usize::from(home))?.get(index)?;
+        self.filters.name_of_matched(topic.name()?)
     }
 
     /// The home has taken the index back.

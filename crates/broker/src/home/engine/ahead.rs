@@ -98,6 +98,9 @@ impl Home {
             | ToHome::Positions
             | ToHome::Publish(_)
             | ToHome::ReadFilter(_)
+            | ToHome::FindRetained(_)
+            | ToHome::Claim(_)
+            | ToHome::Leave(_)
             | ToHome::RemoveFilter { .. }
             | ToHome::Credit { .. }) => return Some(other),
         };

@@ -109,7 +109,7 @@ pub(crate) fn append_results(
 }
 
 pub(crate) fn append_appended(body: &mut Vec<u8>, appended: &Appended) {
-    let Appended { position, duplicate } = appended;
+    let Appended { position, duplicate, .. } = appended;
     json::append(
         body,
         format_args!(

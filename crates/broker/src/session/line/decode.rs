@@ -49,6 +49,7 @@ fn command(line: &str) -> Option<Input<'_>> {
                 retain: false,
                 once: None,
                 expected_epoch: None,
+                mqtt: None,
             }))
         }
         _ => None,

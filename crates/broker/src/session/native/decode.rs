@@ -113,6 +113,7 @@ fn publish_of(publish: native::Publish<'_>) -> Publish<'_> {
         retain: publish.options.retain,
         once: publish.options.once,
         expected_epoch: publish.options.expected_epoch,
+        mqtt: None,
     }
 }
 

@@ -226,7 +226,7 @@ fn caught_up(
 #[inline]
 fn published(request: u32, result: Result<Appended, PublishRefusal>) -> ServerFrame<'static> {
     match result {
-        Ok(Appended { position, duplicate }) => {
+        Ok(Appended { position, duplicate, .. }) => {
             let position = wire_position(position);
             ServerFrame::Published(Published { request, position, duplicate })
         }

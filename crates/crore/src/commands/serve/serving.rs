@@ -40,6 +40,8 @@ pub struct Serving {
     pub addresses: Vec<SocketAddr>,
     /// Addresses of clients with TLS.
     pub tls_addresses: Vec<SocketAddr>,
+    /// How many of both are for MQTT; they come last.
+    pub mqtt_count: (usize, usize),
     /// The TLS certificate and key.
     pub tls: Option<Arc<tls::Server>>,
     /// Notices of the start.

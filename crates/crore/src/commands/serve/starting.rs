@@ -66,6 +66,7 @@ pub fn start(
     Ok(Serving {
         addresses: node.addresses().to_vec(),
         tls_addresses: node.tls_addresses().to_vec(),
+        mqtt_count: assemble::mqtt_count(configuration),
         tls: server,
         notices,
         entitled,

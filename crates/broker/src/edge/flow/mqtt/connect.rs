@@ -1,0 +1,384 @@
+//! CONNECT: the client is identified, takes its name, and gets CONNACK.
+//!
+//! Step 3 of the path. The password is the credential: a token, or an API key. The home of the
+//! client's name ends the connection that has the name before, and gives the session that sleeps;
+//! until its answer the connection is not read.
+
+use crate::edge::access::Presented;
+use crate::edge::{Edge, NONE, Pressure};
+use crate::entitlement::{Action, CredentialKind, Purpose};
+use crate::ids::ConnIndex;
+use crate::journal::Operation;
+use crate::mail::{Claim, HomeId, SleepingSession, ToHome};
+use crate::protocol::{Protocol, flag};
+use crate::session::mqtt::open::Opened;
+use crate::session::mqtt::refusal::connect_reason_of;
+use crate::session::mqtt::{Link, Mqtt, NAME_BYTES_MAX, Spoken, Will};
+use crate::session::{Credential, State};
+use crate::topic::TopicName;
+use log::FurtherFields;
+use stdx::hash::{Seed, keyed};
+use stdx::key::Key;
+use wire::codec::Step;
+use wire::mqtt::{
+    ClientPacket, ConnAck, Connect, Disconnect, Limits, PACKET_BYTES_MAX, Properties, Property,
+    Qos, ReasonCode, ServerPacket, Version, Will as SentWill, announced_version,
+};
+use wire::native::{Attributes, ErrorCode, Tag};
+
+impl Edge {
+    /// CONNECT.
+    pub(crate) fn mqtt_connect(&mut self, index: ConnIndex, connect: &Connect<'_>, packet: &[u8]) {
+        self.connections.slots[index].clear(flag::STARTING);
+        let refusal = self.check_connect(connect).err();
+        if let Some(reason) = refusal {
+            return self.refuse_connect(index, connect.version, reason);
+        }
+        match self.identify_mqtt(index, connect, packet) {
+            Ok(true) => self.mqtt_claim(index, connect),
+            Ok(false) => {}
+            Err(code) => {
+                self.statistics.errors.count(code);
+                self.refuse_connect(index, connect.version, connect_reason_of(code));
+            }
+        }
+    }
+
+    /// What needs no credential to be known.
+    fn check_connect(&mut self, connect: &Connect<'_>) -> Result<(), ReasonCode> {
+        if !connect.is_client_id_permitted() || connect.client_id.len() > NAME_BYTES_MAX {
+            return Err(ReasonCode::ClientIdInvalid);
+        }
+        if connect.properties.authentication_method().is_some() {
+            return Err(ReasonCode::BadAuthenticationMethod);
+        }
+        if self.is_draining() || self.refuse_from(Pressure::Newcomers).is_err() {
+            return Err(ReasonCode::ServerUnavailable);
+        }
+        Ok(())
+    }
+
+    /// Whether the client is known by now: true, or false if a decision is to come.
+    fn identify_mqtt(
+        &mut self,
+        index: ConnIndex,
+        connect: &Connect<'_>,
+        packet: &[u8],
+    ) -> Result<bool, ErrorCode> {
+        let Some(settings) = &self.settings.entitlement else {
+            return Ok(true);
+        };
+        let Some(password) = connect.password else {
+            if settings.anonymous.is_empty() {
+                let refusal = ErrorCode::Unauthorized;
+                self.record_decision(index, Operation::Authenticate, "", Some(refusal));
+                return Err(refusal);
+            }
+            return Ok(true);
+        };
+        match self.show(index, Purpose::Hello, kind_of(password.0), password.0)? {
+            Presented::Known(at) if self.may_entitle(index, at) => {
+                self.entitle(index, at);
+                Ok(true)
+            }
+            Presented::Known(at) => {
+                let frame = packet.into();
+                self.ask_for_user(index, at, Credential::User { at, frame });
+                Ok(false)
+            }
+            Presented::Asked(digest) => {
+                let frame = packet.into();
+                self.set_state(index, State::Credential(Credential::Hello { digest, frame }));
+                Ok(false)
+            }
+        }
+    }
+
+    /// The credential of a CONNECT that has waited is accepted.
+    pub(crate) fn answer_connect(&mut self, index: ConnIndex, packet: &[u8]) {
+        match ClientPacket::decode(None, PACKET_BYTES_MAX, packet) {
+            Ok(Step::Done { value: ClientPacket::Connect(connect), .. }) => {
+                self.mqtt_claim(index, &connect);
+            }
+            _ => debug_assert!(false, "it was decoded before"),
+        }
+    }
+
+    /// The credential of a CONNECT that has waited is refused.
+    pub(crate) fn refuse_waiting_connect(
+        &mut self,
+        index: ConnIndex,
+        code: ErrorCode,
+        packet: &[u8],
+    ) {
+        let version = announced_version(packet).unwrap_or(Version::V3_1_1);
+        self.statistics.errors.count(code);
+        self.refuse_connect(index, version, connect_reason_of(code));
+    }
+
+    /// Asks for the client's name.
+    fn mqtt_claim(&mut self, index: ConnIndex, connect: &Connect<'_>) {
+        let will = match connect.will.as_ref().map(|will| self.take_will(index, will)).transpose() {
+            Ok(will) => will,
+            Err(code) => {
+                let reason = match code {
+                    // The nearest word of version 3.
+                    ErrorCode::MessageTooLarge if connect.version != Version::V5 => {
+                        ReasonCode::NotAuthorized
+                    }
+                    ErrorCode::MessageTooLarge => ReasonCode::PacketTooLarge,
+                    ErrorCode::MalformedTopic => ReasonCode::TopicNameInvalid,
+                    code => connect_reason_of(code),
+                };
+                return self.refuse_connect(index, connect.version, reason);
+            }
+        };
+        let properties = &connect.properties;
+        let is_v5 = connect.version == Version::V5;
+        let expiry_s = match (is_v5, connect.clean_start) {
+            (true, _) => properties.session_expiry_s().unwrap_or(0),
+            (false, true) => 0,
+            (false, false) => self.settings.mqtt.session_expiry_v3_s,
+        };
+        let receive_max = properties.receive_maximum().map_or(u16::MAX, |max| max.get());
+        let instance = self.now.unix_ms << 20 ^ self.connection_number(index);
+        let name: Box<[u8]> = match connect.client_id {
+            "" => assigned_name(instance).into_bytes().into(),
+            given => given.as_bytes().into(),
+        };
+        let packet_bytes_max = properties.maximum_packet_size().map(|size| size.get());
+        let mqtt = Mqtt {
+            version: Spoken(connect.version),
+            name: name.clone(),
+            is_named_by_node: connect.client_id.is_empty(),
+            is_continued: false,
+            expiry_s,
+            keep_alive_s: connect.keep_alive_s,
+            link: Link::Asked,
+            packet_bytes_max: packet_bytes_max.unwrap_or(PACKET_BYTES_MAX),
+            acknowledges_refused: self.settings.mqtt.acknowledges_refused,
+            problem_information: properties.request_problem_information().unwrap_or(true),
+            instance,
+            published: 0,
+            received: Vec::new(),
+            opened: Opened::new(receive_max.min(self.settings.mqtt.inflight_max)),
+            subscribing: Default::default(),
+            aliases: Vec::new(),
+            will: will.map(Box::new),
+            waking: None,
+            retained: Vec::new(),
+            partial: Vec::new(),
+        };
+        let slot = &mut self.connections.slots[index];
+        slot.protocol = match slot.protocol {
+            Protocol::MqttWebSocketStart => Protocol::MqttWebSocket,
+            _ => Protocol::Mqtt,
+        };
+        slot.set(flag::PAUSED | flag::ASKED);
+        self.statistics.mqtt_sessions += 1;
+        self.set_state(index, State::Mqtt(Box::new(mqtt)));
+        let claim = Claim {
+            name: self.work.mail.copy(&name),
+            user: self.user_hash(index),
+            connection: self.connections.slots.key(index),
+            is_clean: connect.clean_start,
+        };
+        let home = self.home_of_client(&name);
+        self.request(home, ToHome::Claim(claim));
+    }
+
+    /// The home that a client's name belongs to.
+    pub(crate) fn home_of_client(&self, name: &[u8]) -> HomeId {
+        let topic = format!("$mqtt/s/{}", String::from_utf8_lossy(name));
+        let (_, partition) = self.settings.locate(&topic);
+        self.settings.home_of(partition)
+    }
+
+    /// The will of a CONNECT, if its client may publish it.
+    fn take_will(&mut self, index: ConnIndex, will: &SentWill<'_>) -> Result<Will, ErrorCode> {
+        let topic =
+            TopicName::parse(will.topic).map_err(|error| error.code(ErrorCode::MalformedTopic))?;
+        self.permit(index, Action::Publish, topic.into())?;
+        let properties = &will.properties;
+        let tags: Vec<Tag<'_>> =
+            properties.user().map(|user| Tag { key: user.name, value: user.value }).collect();
+        let attributes =
+            Attributes { content_type: properties.content_type(), tags: tags.as_slice().into() };
+        let mut block = Vec::new();
+        if !attributes.is_empty() {
+            attributes.encode_block(&mut block);
+        }
+        let mut further = FurtherFields::default();
+        let (topic, correlation) = (properties.response_topic(), properties.correlation_data());
+        if topic.is_some() || correlation.is_some() {
+            let topic = topic.unwrap_or_default().as_bytes();
+            further.reply(topic, correlation.unwrap_or_default());
+        }
+        let bytes = will.payload.len() + block.len() + further.as_bytes().len();
+        if bytes > self.payload_bytes_max(index) as usize {
+            return Err(ErrorCode::MessageTooLarge);
+        }
+        Ok(Will {
+            topic: will.topic.into(),
+            attributes: block.into(),
+            payload: will.payload.into(),
+            qos: will.qos as u8,
+            is_retained: will.retain,
+            is_said_text: properties.payload_format() == Some(true),
+            further: further.as_bytes().into(),
+            expiry_s: properties.message_expiry_s(),
+            delay_s: properties.will_delay_s().unwrap_or(0),
+        })
+    }
+
+    /// The home has given the client its name, or refused it.
+    pub(crate) fn claimed(
+        &mut self,
+        connection: Key,
+        result: Result<Option<Box<SleepingSession>>, ErrorCode>,
+    ) {
+        if self.connections.slots.get(connection).is_none() {
+            return; // it has left since
+        }
+        let index = ConnIndex(connection.index);
+        let Some(mqtt) = self.mqtt_of(index).filter(|mqtt| mqtt.link == Link::Asked) else {
+            return;
+        };
+        let session = match result {
+            Ok(session) => session,
+            Err(_) => {
+                let version = mqtt.version.0;
+                // Nothing is to be given back.
+                mqtt.link = Link::Left;
+                mqtt.will = None;
+                return self.refuse_connect(index, version, ReasonCode::ClientIdInvalid);
+            }
+        };
+        mqtt.link = Link::Held;
+        self.connections.slots[index].clear(flag::ASKED);
+        self.answer_claim(index, session.is_some());
+        if let Some(session) = session {
+            self.wake_session(index, session);
+        }
+        self.resume(index);
+    }
+
+    fn answer_claim(&mut self, index: ConnIndex, session_present: bool) {
+        self.count_handshake(index);
+        self.stamp_hello(index);
+        let settings = self.settings.mqtt;
+        let keep_alive_max_s = settings.keep_alive_max_s;
+        let Some(mqtt) = self.mqtt_of(index) else {
+            return;
+        };
+        // Section 3.2.2.3.14: a client of version 5 uses the server's interval.
+        let is_bounded = mqtt.is_v5() && keep_alive_max_s > 0;
+        let asked_s = mqtt.keep_alive_s;
+        if is_bounded && (asked_s == 0 || asked_s > keep_alive_max_s) {
+            mqtt.keep_alive_s = keep_alive_max_s;
+        }
+        let keep_alive_s = mqtt.keep_alive_s;
+        let name = std::str::from_utf8(&mqtt.name).unwrap_or_default().to_owned();
+        let mut properties = Vec::new();
+        if settings.topic_alias_max > 0 {
+            properties.push(Property::TopicAliasMaximum(settings.topic_alias_max));
+        }
+        if keep_alive_s != asked_s {
+            properties.push(Property::ServerKeepAlive(keep_alive_s));
+        }
+        if let Some(bytes_max) = settings.packet_bytes_max.and_then(std::num::NonZeroU32::new) {
+            properties.push(Property::MaximumPacketSize(bytes_max));
+        }
+        if !settings.may_retain {
+            properties.push(Property::RetainAvailable(false));
+        }
+        if mqtt.is_named_by_node {
+            properties.push(Property::AssignedClientId(&name));
+        }
+        if let Some(receive_max) = std::num::NonZeroU16::new(settings.receive_max) {
+            properties.push(Property::ReceiveMaximum(receive_max));
+        }
+        match settings.qos_max {
+            0 => properties.push(Property::MaximumQos(Qos::Zero)),
+            1 => properties.push(Property::MaximumQos(Qos::One)),
+            _ => {}
+        }
+        properties.push(Property::SharedSubscriptionAvailable(false));
+        let is_v5 = mqtt.is_v5();
+        let answer = ConnAck {
+            session_present,
+            reason: ReasonCode::Success,
+            properties: if is_v5 { properties[..].into() } else { Properties::default() },
+        };
+        self.send_mqtt_packet(index, &ServerPacket::ConnAck(answer));
+        // A client is lost after one and a half intervals ([MQTT-3.1.2-22]).
+        let silence_s = u32::from(keep_alive_s) + u32::from(keep_alive_s).div_ceil(2);
+        self.set_ping_interval(index, silence_s);
+        self.session_began(index);
+    }
+
+    /// Refuses a CONNECT, and closes.
+    pub(crate) fn refuse_connect(
+        &mut self,
+        index: ConnIndex,
+        version: Version,
+        reason: ReasonCode,
+    ) {
+        let answer = ConnAck { session_present: false, reason, properties: Properties::default() };
+        let mut bytes = Vec::new();
+        let packet = ServerPacket::ConnAck(answer);
+        // A reason that version 3 has no number for is told by the end alone.
+        let _ = packet.encode(version, &Limits::default(), &mut bytes);
+        self.send_mqtt(index, &bytes);
+        self.close(index);
+    }
+
+    /// DISCONNECT: the client takes its leave; its will is published only if it says so.
+    pub(crate) fn take_leave(
+        &mut self,
+        index: ConnIndex,
+        packet: &Disconnect<'_>,
+    ) -> Result<(), ReasonCode> {
+        let Some(mqtt) = self.mqtt_of(index) else {
+            return Ok(());
+        };
+        if let Some(expiry_s) = packet.properties.session_expiry_s() {
+            // A session that was to end with the connection cannot last longer ([MQTT-3.14.2-2]).
+            if mqtt.expiry_s == 0 && expiry_s > 0 {
+                return Err(ReasonCode::ProtocolError);
+            }
+            mqtt.expiry_s = expiry_s;
+        }
+        if packet.reason == ReasonCode::Success {
+            mqtt.will = None;
+        }
+        Ok(())
+    }
+
+    /// A client has been silent for one and a half of its intervals.
+    pub(crate) fn mqtt_silent(&mut self, index: ConnIndex) {
+        self.statistics.ping_timeouts += 1;
+        if self.connections.slots[index].is(flag::BLOCKED) {
+            self.abort(index);
+        } else {
+            self.mqtt_disconnect(index, ReasonCode::KeepAliveTimeout);
+        }
+    }
+}
+
+/// The name of a client that gives none, in the form of a UUID.
+fn assigned_name(instance: u64) -> String {
+    let high = keyed(Seed(1, 0), &instance.to_be_bytes());
+    let low = keyed(Seed(2, 0), &instance.to_be_bytes());
+    let (a, b, c) = (high >> 32, high >> 16 & 0xffff, high & 0x0fff);
+    let (d, e) = (low >> 48 & 0x3fff | 0x8000, low & 0xffff_ffff_ffff);
+    format!("auto-{a:08X}-{b:04X}-4{c:03X}-{d:04X}-{e:012X}")
+}
+
+/// A token has two dots; an API key has none.
+fn kind_of(password: &[u8]) -> CredentialKind {
+    let dots = password.iter().filter(|byte| **byte == b'.').count();
+    if dots == 2 { CredentialKind::Token } else { CredentialKind::ApiKey }
+}
+
+const _: () = assert!(NONE == u32::MAX);

@@ -1,0 +1,536 @@
+//! Messages to clients of MQTT.
+//!
+//! Steps 8 and 9 of the path. To a subscription with QoS 0 a message goes as to any other
+//! protocol: one frame for all clients of a version, which gives way where a client does not keep
+//! up. A message with QoS 1 or 2 has an identifier of its connection. It is sent only where the
+//! client's window has room and the socket takes it, and stays until it is written; else the
+//! subscription lags, and the log brings the message when the client has acknowledged others.
+//!
+//! Invariants: a message with an identifier is never dropped from the outbox; what such messages
+//! take is bounded by the window, in messages and bytes; a connection gets a live message once
+//! however many of its subscriptions match, with the highest QoS of them.
+
+use super::publish::origin_of;
+use crate::edge::Edge;
+use crate::edge::delivery::Delivery;
+use crate::edge::outbox::{BODY_COPY_MAX, FrameNumber, Origin};
+use crate::edge::subscriptions::Stage;
+use crate::ids::{ConnIndex, SubIndex, TopicIndex};
+use crate::mail::{HomeId, PartitionId};
+use crate::protocol::flag;
+use crate::session::mqtt::WaitingRetained;
+use crate::session::mqtt::encode::Outgoing;
+use crate::session::mqtt::options::Options;
+use log::{Flags, RecordView};
+use stdx::chunk::Slice;
+use wire::mqtt::SubscriptionId;
+
+/// Why a message goes to a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cause {
+    /// It was published, or is read from the log.
+    Published,
+    /// It is retained, and the subscription is new.
+    Retained,
+}
+
+/// A message for one connection.
+struct Message<'a> {
+    topic: &'a str,
+    partition: PartitionId,
+    record: &'a Slice,
+    view: RecordView<'a>,
+    options: Options,
+    ids: &'a [SubscriptionId],
+    cause: Cause,
+    /// The subscription for which it is read from the log, after the session has slept.
+    filter: Option<SubIndex>,
+    expiry: Expiry,
+}
+
+/// The lifetime of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Expiry {
+    Never,
+    /// So many seconds remain.
+    After(u32),
+    Over,
+}
+
+impl Expiry {
+    fn of(view: &RecordView<'_>, now_ms: u64) -> Expiry {
+        match view.expires_ms() {
+            None => Expiry::Never,
+            Some(expires_ms) if expires_ms <= now_ms => Expiry::Over,
+            Some(expires_ms) => {
+                let seconds = (expires_ms - now_ms).div_ceil(1_000);
+                Expiry::After(u32::try_from(seconds).unwrap_or(u32::MAX))
+            }
+        }
+    }
+
+    fn remaining_s(self) -> Option<u32> {
+        if let Expiry::After(seconds) = self { Some(seconds) } else { None }
+    }
+}
+
+/// What became of a message with an identifier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sent {
+    /// It is sent, or is nothing for the client.
+    Done,
+    /// The client has no room for it now.
+    NoRoom,
+}
+
+impl Message<'_> {
+    /// The QoS that it is sent with: that of the publication, at most that of the subscription.
+    fn qos(&self) -> u8 {
+        self.view.flags().qos().unwrap_or(QOS_OF_OTHERS).min(self.options.qos)
+    }
+
+    fn retain(&self) -> bool {
+        let as_published = self.options.retain_as_published;
+        self.cause == Cause::Retained || as_published && self.view.flags().has(Flags::RETAINED)
+    }
+}
+
+/// What other protocols publish is as safe as a message with QoS 1.
+const QOS_OF_OTHERS: u8 = 1;
+
+impl Edge {
+    /// A message for a plain subscription.
+    pub(crate) fn deliver_mqtt(
+        &mut self,
+        index: ConnIndex,
+        subscription: SubIndex,
+        delivery: &mut Delivery<'_>,
+    ) {
+        let (home, at) = (delivery.home, delivery.topic);
+        let Some(topic) = self.subscriptions.name_of_topic(home, at) else {
+            debug_assert!(false, "a grant has brought the name");
+            return;
+        };
+        let options = Options::of(self.subscriptions[subscription].client);
+        let cause = if delivery.is_answer { Cause::Retained } else { Cause::Published };
+        let id = SubscriptionId::new(options.identifier);
+        let message = Message {
+            topic: std::str::from_utf8(&topic).unwrap_or_default(),
+            partition: self.subscriptions.partition_of_topic(home, at),
+            record: delivery.record,
+            view: delivery.view,
+            options,
+            ids: id.as_slice(),
+            cause,
+            filter: delivery.is_private.then_some(subscription),
+            expiry: Expiry::of(&delivery.view, self.now.unix_ms),
+        };
+        let offset = delivery.view.offset();
+        if cause == Cause::Retained {
+            return self.send_retained(index, subscription, &message);
+        }
+        if self.is_passed_over(index, &message) {
+            return;
+        }
+        if options.qos > 0 {
+            if self.send_with_identifier(index, &message) == Sent::NoRoom {
+                self.lag_mqtt(index, subscription, delivery.view.prev());
+            }
+            return;
+        }
+        let form = self.form_of(index, &message);
+        let entered = form.and_then(|form| delivery.mqtt[form]);
+        let place = match entered.filter(|place| self.outboxes.holds(*place)) {
+            Some(place) => place,
+            None => {
+                let Some(place) = self.enter_without_identifier(index, &message, delivery.origin())
+                else {
+                    return; // too large for the client
+                };
+                if let Some(form) = form {
+                    delivery.mqtt[form] = Some(place);
+                }
+                place
+            }
+        };
+        if self.takes_through(subscription, offset) {
+            self.statistics.delivered += 1;
+            self.push_place(index, place);
+        } else {
+            self.subscriptions.refund_credit(subscription);
+        }
+    }
+
+    /// Whether the client does not get the message: it has expired, or is the client's own.
+    fn is_passed_over(&mut self, index: ConnIndex, message: &Message<'_>) -> bool {
+        if message.expiry == Expiry::Over {
+            if message.qos() > 0
+                && let Some(mqtt) = self.mqtt_of(index)
+            {
+                mqtt.opened.pass_over();
+            }
+            return true;
+        }
+        message.options.no_local
+            && message.view.origin().is_some()
+            && message.view.origin() == self.mqtt_ref(index).map(|mqtt| origin_of(&mqtt.name))
+    }
+
+    /// The form in which other clients get the same bytes; none if only this one does.
+    fn form_of(&self, index: ConnIndex, message: &Message<'_>) -> Option<usize> {
+        let mqtt = self.mqtt_ref(index)?;
+        let has_bound = mqtt.packet_bytes_max != wire::mqtt::PACKET_BYTES_MAX;
+        let is_of_all = message.ids.is_empty() && !has_bound;
+        is_of_all.then(|| usize::from(mqtt.is_v5()) << 1 | usize::from(message.retain()))
+    }
+
+    /// Puts the packet of a message with QoS 0 into the ring; none if the client takes no packet of
+    /// its length.
+    fn enter_without_identifier(
+        &mut self,
+        index: ConnIndex,
+        message: &Message<'_>,
+        origin: Origin,
+    ) -> Option<FrameNumber> {
+        let mut head = std::mem::take(&mut self.work.scratch);
+        head.clear();
+        let is_encoded = self.encode_head(index, message, None, &mut head);
+        let place = is_encoded.then(|| self.enter_packet(&head, message, origin));
+        self.work.scratch = head;
+        place
+    }
+
+    fn encode_head(
+        &mut self,
+        index: ConnIndex,
+        message: &Message<'_>,
+        attempt: Option<(u8, u16, bool)>,
+        head: &mut Vec<u8>,
+    ) -> bool {
+        let Some(mqtt) = self.mqtt_ref(index) else {
+            return false;
+        };
+        let outgoing = Outgoing {
+            version: mqtt.version.0,
+            packet_bytes_max: mqtt.packet_bytes_max,
+            topic: message.topic,
+            view: &message.view,
+            retain: message.retain(),
+            subscription_ids: message.ids,
+            expiry_s: message.expiry.remaining_s(),
+        };
+        let is_encoded = outgoing.encode(attempt, head).is_ok();
+        self.statistics.packets_too_large += u64::from(!is_encoded);
+        is_encoded
+    }
+
+    fn enter_packet(&mut self, head: &[u8], message: &Message<'_>, origin: Origin) -> FrameNumber {
+        let payload = message.view.payload();
+        if head.len() + payload.len() > BODY_COPY_MAX {
+            let body = message.record.sub(message.view.payload_start()..);
+            self.enter(&[head], body, origin)
+        } else {
+            self.enter(&[head, payload], Slice::empty(), origin)
+        }
+    }
+
+    /// A message to a subscription with QoS 1 or 2, which may itself have QoS 0.
+    fn send_with_identifier(&mut self, index: ConnIndex, message: &Message<'_>) -> Sent {
+        let (offset, qos) = (message.view.offset(), message.qos());
+        let bytes_max = u64::from(self.settings.limits.outbox_bytes_max) / 2;
+        let is_blocked = self.connections.slots[index].is(flag::BLOCKED);
+        let Some(mqtt) = self.mqtt_of(index) else {
+            return Sent::Done;
+        };
+        let mut attempt = None;
+        if let Some(open) = mqtt.opened.take_resend(message.partition, offset) {
+            attempt = Some((open.qos, open.id, true));
+        } else if mqtt.opened.find(message.partition, offset).is_some() {
+            return Sent::Done; // another subscription has brought it
+        } else if message.filter.is_some() && self.was_sent(index, message) {
+            return Sent::Done;
+        } else if is_blocked {
+            return Sent::NoRoom;
+        }
+        let Some(mqtt) = self.mqtt_of(index) else {
+            return Sent::Done;
+        };
+        if attempt.is_none() && qos > 0 {
+            let waits_behind = message.cause == Cause::Published && !mqtt.retained.is_empty();
+            if waits_behind || !mqtt.opened.has_room(bytes_max) {
+                return Sent::NoRoom;
+            }
+        }
+        let mut head = std::mem::take(&mut self.work.scratch);
+        head.clear();
+        // Encoded once with a place for the identifier, so that one which does not fit opens
+        // nothing.
+        let proposed = attempt.or((qos > 0).then_some((qos, u16::MAX, false)));
+        if self.encode_head(index, message, proposed, &mut head) {
+            if attempt.is_none() && qos > 0 {
+                let bytes = head.len() + message.view.payload().len();
+                let at = (message.partition, offset);
+                let id = self.mqtt_of(index).map(|mqtt| mqtt.opened.open(qos, at, bytes));
+                head.clear();
+                self.encode_head(index, message, id.map(|id| (qos, id, false)), &mut head);
+            }
+            self.statistics.delivered += 1;
+            let place = self.enter_packet(&head, message, Origin::Private);
+            self.push_place(index, place);
+        }
+        self.work.scratch = head;
+        Sent::Done
+    }
+
+    /// Whether the message was sent, and acknowledged, on a connection before this one.
+    fn was_sent(&self, index: ConnIndex, message: &Message<'_>) -> bool {
+        let Some(waking) = self.mqtt_ref(index).and_then(|mqtt| mqtt.waking.as_ref()) else {
+            return false;
+        };
+        let Some(name) = message.filter.and_then(|at| self.name_of_subscription(at)) else {
+            return false;
+        };
+        let is_behind = waking.sent_through(&name, message.partition);
+        is_behind.is_some_and(|through| message.view.offset() <= through)
+    }
+
+    /// A plain subscription continues behind this offset when the client has room.
+    fn lag_mqtt(&mut self, index: ConnIndex, subscription: SubIndex, prev: u64) {
+        let was_live = self.subscriptions.lag(subscription, prev, &self.settings);
+        self.statistics.lagging += u64::from(was_live);
+        self.connections.slots[index].set(flag::LAGGING);
+    }
+
+    /// A plain subscription takes the message that comes next: filters of its connection do not.
+    #[inline]
+    pub(crate) fn mark_for_mqtt(&mut self, subscription: SubIndex) {
+        let index = self.subscriptions[subscription].connection;
+        let next = self.subscriptions.next_serial();
+        let slot = &mut self.connections.slots[index];
+        if slot.facts().is_mqtt && slot.subscriptions_count > 1 {
+            slot.filter_mark = next;
+        }
+    }
+
+    /// The subscribers by filter of one message that speak MQTT: each connection gets it once.
+    pub(crate) fn deliver_to_mqtt(
+        &mut self,
+        targets: &[SubIndex],
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+    ) {
+        let serial = self.subscriptions.serial();
+        let mut forms: [Option<FrameNumber>; 4] = [None; 4];
+        let mut matching = Vec::new();
+        let mut ids = Vec::new();
+        for &subscription in targets {
+            let index = self.subscriptions[subscription].connection;
+            let slot = &mut self.connections.slots[index];
+            if !slot.facts().is_mqtt || slot.filter_mark == serial {
+                continue;
+            }
+            slot.filter_mark = serial;
+            matching.clear();
+            if slot.subscriptions_count == 1 {
+                matching.push(subscription);
+            } else {
+                let of_connection = targets.iter().copied();
+                matching
+                    .extend(of_connection.filter(|at| self.subscriptions[*at].connection == index));
+            }
+            matching.retain(|at| self.subscriptions[*at].stage == Stage::ByFilter);
+            // The log brings it to one that catches up, and so to the connection.
+            if matching.iter().any(|at| self.is_catching_up(*at, partition)) {
+                continue;
+            }
+            let of = |at: &SubIndex| Options::of(self.subscriptions[*at].client);
+            let Some(&first) = matching.iter().max_by_key(|at| of(at).qos) else {
+                continue;
+            };
+            ids.clear();
+            ids.extend(matching.iter().filter_map(|at| SubscriptionId::new(of(at).identifier)));
+            let options = Options {
+                retain_as_published: matching.iter().any(|at| of(at).retain_as_published),
+                ..of(&first)
+            };
+            let message = Message {
+                topic,
+                partition,
+                record: delivery.record,
+                view: delivery.view,
+                options,
+                ids: &ids,
+                cause: Cause::Published,
+                filter: None,
+                expiry: Expiry::of(&delivery.view, self.now.unix_ms),
+            };
+            let after = delivery.view.offset() - 1;
+            if self.is_passed_over(index, &message) {
+                continue;
+            }
+            if options.qos > 0 {
+                if self.send_with_identifier(index, &message) == Sent::NoRoom {
+                    self.lag_filter(first, partition, after);
+                }
+                continue;
+            }
+            let form = self.form_of(index, &message);
+            let entered = form.and_then(|form| forms[form]);
+            let place = match entered.filter(|place| self.outboxes.holds(*place)) {
+                Some(place) => Some(place),
+                None => {
+                    let serial = self.subscriptions.messages_by_filter();
+                    let origin = Origin::ByFilter { partition, after, serial };
+                    self.enter_without_identifier(index, &message, origin)
+                }
+            };
+            if let (Some(form), Some(place)) = (form, place) {
+                forms[form] = Some(place);
+            }
+            // Making room may have made this very connection lag.
+            if let Some(place) = place
+                && !self.has_catching_up(index, partition)
+            {
+                self.statistics.delivered += 1;
+                self.push_place(index, place);
+            }
+        }
+    }
+
+    /// A record of a page for a subscription to a filter.
+    pub(crate) fn deliver_mqtt_addressed(
+        &mut self,
+        subscription: SubIndex,
+        topic: &str,
+        partition: PartitionId,
+        delivery: &Delivery<'_>,
+        is_paid: bool,
+    ) {
+        let entry = &self.subscriptions[subscription];
+        let (index, options) = (entry.connection, Options::of(entry.client));
+        let id = SubscriptionId::new(options.identifier);
+        let message = Message {
+            topic,
+            partition,
+            record: delivery.record,
+            view: delivery.view,
+            options,
+            ids: id.as_slice(),
+            cause: Cause::Published,
+            filter: Some(subscription),
+            expiry: Expiry::of(&delivery.view, self.now.unix_ms),
+        };
+        let after = delivery.view.offset() - 1;
+        if self.is_passed_over(index, &message) {
+            return;
+        }
+        if options.qos > 0 {
+            if self.send_with_identifier(index, &message) == Sent::NoRoom {
+                self.lag_filter(subscription, partition, after);
+            }
+            return;
+        }
+        let origin = self.origin_of(subscription, partition, after, is_paid);
+        let place = self.enter_without_identifier(index, &message, origin);
+        if let Some(place) = place
+            && !self.subscriptions.is_catching_up_at(subscription, partition, after)
+        {
+            self.statistics.delivered += 1;
+            self.push_place(index, place);
+        }
+    }
+
+    /// A retained message for a new subscription.
+    pub(crate) fn deliver_mqtt_retained(
+        &mut self,
+        subscription: SubIndex,
+        topic: &Slice,
+        record: &Slice,
+    ) {
+        let Some(view) = RecordView::parse(record) else {
+            return;
+        };
+        let entry = &self.subscriptions[subscription];
+        let (index, options) = (entry.connection, Options::of(entry.client));
+        let name = std::str::from_utf8(topic).unwrap_or_default();
+        let (_, partition) = self.settings.locate(name);
+        let id = SubscriptionId::new(options.identifier);
+        let message = Message {
+            topic: name,
+            partition,
+            record,
+            view,
+            options,
+            ids: id.as_slice(),
+            cause: Cause::Retained,
+            filter: None,
+            expiry: Expiry::of(&view, self.now.unix_ms),
+        };
+        self.send_retained(index, subscription, &message);
+    }
+
+    fn send_retained(&mut self, index: ConnIndex, subscription: SubIndex, message: &Message<'_>) {
+        let client = self.subscriptions[subscription].client;
+        if message.expiry == Expiry::Over {
+            return;
+        }
+        if message.options.qos == 0 {
+            let place = self.enter_without_identifier(index, message, Origin::Private);
+            if let Some(place) = place {
+                self.statistics.delivered += 1;
+                self.push_place(index, place);
+            }
+        } else if self.send_with_identifier(index, message) == Sent::NoRoom
+            && let Some(mqtt) = self.mqtt_of(index)
+        {
+            let topic = Slice::copy_of(message.topic.as_bytes());
+            let record = message.record.clone();
+            mqtt.retained.push(WaitingRetained { client, topic, record });
+            self.connections.slots[index].set(flag::LAGGING);
+        }
+    }
+
+    /// The client has acknowledged a message: what waits for room follows with the next flush.
+    pub(crate) fn room_came(&mut self, index: ConnIndex) {
+        let waits = self.mqtt_ref(index).is_some_and(|mqtt| !mqtt.retained.is_empty());
+        let slot = &mut self.connections.slots[index];
+        if waits || slot.is(flag::LAGGING | flag::CATCHING_UP) {
+            slot.set(flag::LAGGING);
+            self.mark_dirty(index);
+        }
+    }
+
+    /// Sends retained messages that have waited for room. True if some still wait.
+    pub(crate) fn send_waiting_retained(&mut self, index: ConnIndex) -> bool {
+        let Some(mqtt) = self.mqtt_of(index) else {
+            return false;
+        };
+        let waiting = std::mem::take(&mut mqtt.retained);
+        for WaitingRetained { client, topic, record } in waiting {
+            // Where there is no room, it waits again.
+            if let Some(subscription) = self.find_client(index, client) {
+                self.deliver_mqtt_retained(subscription, &topic, &record);
+            }
+        }
+        self.mqtt_ref(index).is_some_and(|mqtt| !mqtt.retained.is_empty())
+    }
+
+    /// The number of records that may be read from the log for a connection now.
+    pub(crate) fn records_max_of(&self, index: ConnIndex) -> u32 {
+        let Some(mqtt) = self.mqtt_ref(index) else {
+            return u32::MAX;
+        };
+        let bytes_max = u64::from(self.settings.limits.outbox_bytes_max) / 2;
+        let waits = if mqtt.retained.is_empty() { usize::MAX } else { 0 };
+        mqtt.opened.records_max(bytes_max).min(waits) as u32
+    }
+
+    /// The stream of a partition has come to this offset.
+    pub(crate) fn note_stream(&mut self, home: HomeId, topic: TopicIndex, offset: u64) {
+        if self.statistics.mqtt_sessions > 0 {
+            let partition = self.subscriptions.partition_of_topic(home, topic);
+            self.mqtt.advance(partition, offset);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! MQTT: packets are decoded, and their commands are carried out.
+//!
+//! Step 3 of the path. `connect` begins a session, `leave` ends it, `subscribe` and `publish` carry
+//! out what a client asks for, `deliver` sends it messages. Invariant: whatever a client sends that
+//! the specification forbids ends its connection, with the reason code that the specification names
+//! where the version has one.
+
+mod connect;
+mod deliver;
+mod leave;
+mod publish;
+mod subscribe;
+mod wake;
+
+use crate::edge::{Edge, End, Progress};
+use crate::ids::ConnIndex;
+use crate::notice::Notice;
+use crate::protocol::Protocol;
+use crate::session::State;
+use crate::session::mqtt::Mqtt;
+use crate::session::mqtt::encode::{append, disconnect};
+use wire::codec::Step;
+use wire::mqtt::{ClientPacket, MqttError, PacketType, ReasonCode, ServerPacket, Version};
+
+/// Whether a connection that begins with this byte speaks MQTT: methods of HTTP are letters.
+pub(crate) fn is_first_of_mqtt(byte: u8) -> bool {
+    !byte.is_ascii_alphabetic()
+}
+
+impl Edge {
+    /// Whether the node serves MQTT, and nothing has come from the connection.
+    pub(crate) fn may_begin_mqtt(&self, index: ConnIndex) -> bool {
+        let slot = &self.connections.slots[index];
+        self.settings.mqtt.is_on && slot.is(crate::protocol::flag::STARTING)
+    }
+
+    /// The first byte of a connection is that of CONNECT.
+    pub(crate) fn begin_mqtt(&mut self, index: ConnIndex) {
+        self.connections.slots[index].protocol = Protocol::MqttStart;
+    }
+
+    /// One packet from the front of `input`.
+    pub(crate) fn mqtt_input(&mut self, index: ConnIndex, input: &[u8]) -> Progress {
+        if self.pause_for_room(index) {
+            return Progress::Stop;
+        }
+        self.begin_frame();
+        let version = self.mqtt_ref(index).map(|mqtt| mqtt.version.0);
+        let bytes_max = self.packet_bytes_max(index);
+        match ClientPacket::decode(version, bytes_max, input) {
+            Ok(Step::More { needed }) => Progress::Needs(needed),
+            Ok(Step::Done { value, consumed }) => {
+                self.mqtt_packet(index, &value, &input[..consumed]);
+                self.pause_for_log(index);
+                Progress::Consumed(consumed)
+            }
+            Err(error) => {
+                self.mqtt_violated(index, input, &error);
+                Progress::Stop
+            }
+        }
+    }
+
+    /// The longest packet that a client may send.
+    fn packet_bytes_max(&self, index: ConnIndex) -> u32 {
+        let of_frames = self.settings.limits.frame_bytes_max;
+        let bytes_max = self.settings.mqtt.packet_bytes_max.unwrap_or(of_frames);
+        self.input_bytes_max(index, bytes_max)
+    }
+
+    fn mqtt_packet(&mut self, index: ConnIndex, packet: &ClientPacket<'_>, bytes: &[u8]) {
+        match packet {
+            ClientPacket::Connect(connect) => self.mqtt_connect(index, connect, bytes),
+            ClientPacket::Publish(publish) => self.mqtt_publish(index, publish),
+            ClientPacket::PubAck(ack) => self.mqtt_acknowledged(index, ack),
+            ClientPacket::PubRec(ack) => self.mqtt_received(index, ack),
+            ClientPacket::PubRel(ack) => self.mqtt_release(index, ack),
+            ClientPacket::PubComp(ack) => self.mqtt_completed(index, ack),
+            ClientPacket::Subscribe(packet) => self.mqtt_subscribe(index, packet),
+            ClientPacket::Unsubscribe(packet) => self.mqtt_unsubscribe(index, packet),
+            ClientPacket::PingReq => {
+                if self.take_ping(index) {
+                    self.send_mqtt_packet(index, &ServerPacket::PingResp);
+                }
+            }
+            ClientPacket::Disconnect(packet) => {
+                if let Err(reason) = self.take_leave(index, packet) {
+                    return self.mqtt_disconnect(index, reason);
+                }
+                self.note_end(index, End::ENDED);
+                self.close(index);
+            }
+            // CONNECT has named no method.
+            ClientPacket::Auth(_) => self.mqtt_disconnect(index, ReasonCode::ProtocolError),
+        }
+    }
+
+    /// Bytes that are no packet, or not at this place.
+    #[cold]
+    fn mqtt_violated(&mut self, index: ConnIndex, input: &[u8], error: &MqttError) {
+        self.statistics.protocol_errors += 1;
+        let is_begun = self.mqtt_ref(index).is_some();
+        match error {
+            // A client of an unknown version gets the answer of the nearest one.
+            MqttError::UnsupportedLevel(level) if !is_begun => {
+                let version = if *level > 5 { Version::V5 } else { Version::V3_1_1 };
+                self.refuse_connect(index, version, error.reason());
+            }
+            // It is no client of MQTT, or takes itself for a server.
+            MqttError::WrongDirection(_) | MqttError::ConnectRepeated => self.close(index),
+            MqttError::HeaderFlags(_) if is_of_server(input) => self.close(index),
+            _ if is_begun => self.mqtt_disconnect(index, reason_of_violation(input, error)),
+            _ => self.close(index),
+        }
+    }
+
+    /// Ends the session with a reason, which a client of version 5 is told.
+    pub(crate) fn mqtt_disconnect(&mut self, index: ConnIndex, reason: ReasonCode) {
+        let mut bytes = Vec::new();
+        if let Some(mqtt) = self.mqtt_ref(index) {
+            disconnect(mqtt, reason, None, &mut bytes);
+        }
+        self.send_mqtt(index, &bytes);
+        self.note_end(index, End::FINISHED);
+        self.close(index);
+    }
+
+    /// The node drains: the client is to connect again, to another node if there is one.
+    pub(crate) fn mqtt_go_away(&mut self, index: ConnIndex, return_after_ms: u64) {
+        self.statistics.sent_away += 1;
+        let settings = self.settings.clone();
+        let urls = &self.other_addresses(&settings, index);
+        let notice = Notice::GoAway { return_after_ms, urls, ticket: None };
+        self.notify(index, &notice);
+        if !self.connections.slots[index].is(crate::protocol::flag::CLOSING) {
+            self.close(index); // before CONNACK
+        }
+    }
+
+    /// Queues the packets in a buffer.
+    fn send_mqtt(&mut self, index: ConnIndex, bytes: &[u8]) {
+        if !bytes.is_empty() && !self.connections.slots[index].is(crate::protocol::flag::CLOSING) {
+            self.send_private(index, bytes);
+        }
+    }
+
+    fn send_mqtt_packet(&mut self, index: ConnIndex, packet: &ServerPacket<'_>) {
+        let mut bytes = std::mem::take(&mut self.work.scratch);
+        bytes.clear();
+        if let Some(mqtt) = self.mqtt_ref(index) {
+            append(mqtt, packet, &mut bytes);
+        }
+        self.send_mqtt(index, &bytes);
+        self.work.scratch = bytes;
+    }
+
+    /// The session of a connection of MQTT, behind CONNECT.
+    pub(crate) fn mqtt_of(&mut self, index: ConnIndex) -> Option<&mut Mqtt> {
+        match self.state(index) {
+            Some(State::Mqtt(mqtt)) => Some(mqtt),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn mqtt_ref(&self, index: ConnIndex) -> Option<&Mqtt> {
+        match self.sessions.get(self.connections.slots[index].state) {
+            Some(State::Mqtt(mqtt)) => Some(mqtt),
+            _ => None,
+        }
+    }
+}
+
+/// Whether only servers send packets of this type.
+fn is_of_server(input: &[u8]) -> bool {
+    let kind = input.first().map_or(0, |first| first >> 4);
+    let kinds =
+        [PacketType::ConnAck, PacketType::SubAck, PacketType::UnsubAck, PacketType::PingResp];
+    kinds.iter().any(|of_server| *of_server as u8 == kind)
+}
+
+/// The reason code of a violation. What is wrong in the form of SUBSCRIBE and UNSUBSCRIBE is a
+/// malformed packet, as Mosquitto has it; the specification names some of it a protocol error.
+fn reason_of_violation(input: &[u8], error: &MqttError) -> ReasonCode {
+    let kind = input.first().map_or(0, |first| first >> 4);
+    let is_of_subscriptions =
+        kind == PacketType::Subscribe as u8 || kind == PacketType::Unsubscribe as u8;
+    match error {
+        MqttError::PacketIdZero
+        | MqttError::SubscriptionQos
+        | MqttError::RetainHandling
+        | MqttError::EmptyList
+        | MqttError::TopicFilter
+        | MqttError::PropertyValue(_)
+            if is_of_subscriptions =>
+        {
+            ReasonCode::MalformedPacket
+        }
+        // Invalid topic name (0x90) is for names that a server does not accept.
+        MqttError::TopicName => ReasonCode::ProtocolError,
+        _ => error.reason(),
+    }
+}

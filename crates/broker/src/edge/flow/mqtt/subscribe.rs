@@ -1,0 +1,326 @@
+//! SUBSCRIBE and UNSUBSCRIBE of MQTT, and what homes answer.
+//!
+//! Step 3 of the path. A filter is asked for as by any other protocol; until its home has decided,
+//! the subscription's number is the place of the filter in the packets of the session
+//! (`session::mqtt::subscribing`), then its options. One that the session has already gets the new
+//! options (MQTT 5.0, [MQTT-3.8.4-3]).
+
+use crate::command::{Begin, Subscribe as Asked};
+use crate::edge::Edge;
+use crate::entitlement::Action;
+use crate::ids::{ConnIndex, SubIndex, TopicIndex};
+use crate::mail::{FindRetained, Grant, HomeId, PageLimits, RetainedFound, Start, ToHome};
+use crate::notice::{Beginning, SubscribeTerms};
+use crate::session::mqtt::encode::decide;
+use crate::session::mqtt::options::Options;
+use crate::session::mqtt::refusal::subscribe_reason_of;
+use crate::session::mqtt::subscribing::Entry;
+use crate::settings::LagPolicy;
+use crate::topic::Filter;
+use stdx::chunk::Slice;
+use wire::mqtt::{
+    Properties, ReasonCode, RetainHandling, ServerPacket, Subscribe, SubscribeItem, UnsubAck,
+    Unsubscribe, split_shared,
+};
+use wire::native::ErrorCode;
+
+/// What an answer to a filter says.
+type Decision = Result<(), ErrorCode>;
+
+impl Edge {
+    /// SUBSCRIBE.
+    pub(crate) fn mqtt_subscribe(&mut self, index: ConnIndex, packet: &Subscribe<'_>) {
+        let identifier = packet.properties.subscription_id().map_or(0, |id| id.get());
+        if let Some(mqtt) = self.mqtt_of(index) {
+            mqtt.subscribing.begin(packet.packet_id.get());
+        }
+        for item in packet.items.iter() {
+            let number = Options {
+                qos: item.qos as u8,
+                no_local: item.no_local,
+                retain_as_published: item.retain_as_published,
+                identifier,
+            }
+            .number();
+            let wants_retained = item.retain_handling != RetainHandling::Omit;
+            let Some(mqtt) = self.mqtt_of(index) else {
+                return;
+            };
+            let place = mqtt.subscribing.push(item.filter, number, wants_retained);
+            if let Some(entry) = mqtt.subscribing.entry(place) {
+                entry.is_for_new = item.retain_handling == RetainHandling::SendIfNew;
+            }
+            self.begin_mqtt_subscription(index, Options::pending(place), &item);
+        }
+    }
+
+    fn begin_mqtt_subscription(&mut self, index: ConnIndex, client: u32, item: &SubscribeItem<'_>) {
+        if let Ok(Some(_)) = split_shared(item.filter) {
+            return self.answer_filter(index, client, ReasonCode::SharedSubscriptionsNotSupported);
+        }
+        let asked = Asked {
+            filter: item.filter,
+            begin: Begin::At(Start::Live),
+            fail_on_gap: false,
+            policy: None,
+            replay_credit: None,
+        };
+        let checked = self.check_subscription(index, client, Ok(asked));
+        let filter = match checked.map_err(|refusal| refusal.code) {
+            Ok(asked) => {
+                Filter::parse(asked.filter).map_err(|error| error.code(ErrorCode::MalformedFilter))
+            }
+            Err(code) => Err(code),
+        };
+        let filter = filter
+            .and_then(|filter| self.permit(index, Action::Subscribe, filter).map(|()| filter));
+        let filter = match filter {
+            Ok(filter) => filter,
+            Err(code) => return self.answer_filter(index, client, subscribe_reason_of(code)),
+        };
+        // A message with an identifier is never left out, nor one in its way.
+        let policy = (item.qos as u8 > 0).then_some(LagPolicy::Replay);
+        if filter.is_plain() {
+            let terms = SubscribeTerms { policy, ..SubscribeTerms::from(Start::Live) };
+            self.subscribe_plain(index, item.filter, client, terms);
+        } else if let Some(existing) = self.find_filter(index, filter) {
+            self.filter_subscribed_again(index, existing, client, item);
+        } else {
+            self.charge_filter();
+            self.subscribe_filter(index, filter, client, &[], false, policy);
+        }
+    }
+
+    fn find_filter(&self, index: ConnIndex, filter: Filter<'_>) -> Option<SubIndex> {
+        let slot = &self.connections.slots[index];
+        self.subscriptions.find_filter(index, slot, filter)
+    }
+
+    /// A filter with wildcards that the session has already.
+    fn filter_subscribed_again(
+        &mut self,
+        index: ConnIndex,
+        existing: SubIndex,
+        client: u32,
+        item: &SubscribeItem<'_>,
+    ) {
+        let before = self.subscriptions[existing].client;
+        let place = Options::place(client);
+        let Some(mqtt) = self.mqtt_of(index) else {
+            return;
+        };
+        let number = mqtt.subscribing.entry(place).map_or(0, |entry| entry.number);
+        if Options::is_pending(before) {
+            let waiting = mqtt.subscribing.entry(Options::place(before));
+            if let Some(waiting) = waiting {
+                waiting.number = number;
+                waiting.is_cancelled = false;
+            }
+        } else {
+            self.subscriptions.set_client(existing, number);
+            if item.retain_handling == RetainHandling::Send {
+                self.find_retained(existing, item.filter.as_bytes());
+            }
+        }
+        self.answer_filter(index, client, granted(number));
+    }
+
+    /// A topic of a session is granted.
+    pub(crate) fn mqtt_subscribed(&mut self, home: HomeId, subscription: SubIndex, grant: &Grant) {
+        let index = self.subscriptions[subscription].connection;
+        // The name is needed for the retained messages behind the answer.
+        let Some(name) = self.pending_filter(index, subscription) else {
+            return;
+        };
+        self.announced(home, TopicIndex(grant.index), grant.partition, name);
+        if self.take_decision(index, subscription, true).is_none() {
+            return;
+        }
+        if grant.gap.is_some() {
+            self.statistics.gaps += 1;
+        }
+        self.settled_for_renewal(index);
+    }
+
+    /// The filter of a subscription that waits.
+    fn pending_filter(&mut self, index: ConnIndex, subscription: SubIndex) -> Option<Slice> {
+        let place = Options::place(self.subscriptions[subscription].client);
+        let entry = self.mqtt_of(index)?.subscribing.entry(place)?;
+        Some(Slice::copy_of(entry.filter.as_bytes()))
+    }
+
+    /// A topic that the session has already is granted again: the subscription that it has gets
+    /// the new options.
+    pub(crate) fn mqtt_subscribed_again(
+        &mut self,
+        existing: SubIndex,
+        subscription: SubIndex,
+        grant: &Grant,
+    ) {
+        let index = self.subscriptions[subscription].connection;
+        let entry = self.take_decision(index, subscription, false);
+        if self.subscriptions.find(grant.subscription).is_some() {
+            self.unsubscribe(subscription);
+        }
+        let Some(entry) = entry else {
+            return;
+        };
+        self.subscriptions.set_client(existing, entry.number);
+        if entry.wants_retained && !entry.is_for_new {
+            self.find_retained(existing, entry.filter.as_bytes());
+        }
+        self.settled_for_renewal(index);
+    }
+
+    /// Filters of a session are granted.
+    pub(crate) fn mqtt_filters_subscribed(
+        &mut self,
+        subscriptions: &[SubIndex],
+        beginnings: &[Beginning],
+    ) {
+        for beginning in beginnings {
+            if !beginning.is_replaying {
+                self.mqtt.advance(beginning.partition, beginning.through);
+            }
+        }
+        for &subscription in subscriptions {
+            let index = self.subscriptions[subscription].connection;
+            self.take_decision(index, subscription, true);
+            self.settled_for_renewal(index);
+        }
+    }
+
+    /// The home has granted a subscription: it gets its options, and the packet its answer. None if
+    /// its client has unsubscribed meanwhile.
+    fn take_decision(
+        &mut self,
+        index: ConnIndex,
+        subscription: SubIndex,
+        finds_retained: bool,
+    ) -> Option<Entry> {
+        let client = self.subscriptions[subscription].client;
+        let place = Options::place(client);
+        let key = self.subscriptions.key(subscription);
+        let entry = self.mqtt_of(index)?.subscribing.entry(place)?;
+        if finds_retained && entry.wants_retained && !entry.is_cancelled {
+            entry.granted = Some(key);
+        }
+        let entry = entry.clone();
+        self.subscriptions.set_client(subscription, entry.number);
+        self.answer_filter(index, client, granted(entry.number));
+        if entry.is_cancelled {
+            self.unsubscribe(subscription);
+            return None;
+        }
+        Some(entry)
+    }
+
+    /// The decision on a filter.
+    fn answer_filter(&mut self, index: ConnIndex, client: u32, reason: ReasonCode) {
+        let mut bytes = Vec::new();
+        let mut granted = Vec::new();
+        if let Some(mqtt) = self.mqtt_of(index) {
+            granted = decide(mqtt, client, reason, &mut bytes);
+        }
+        self.send_mqtt(index, &bytes);
+        for key in granted {
+            if let Some(subscription) = self.subscriptions.find(key)
+                && let Some(name) = self.name_of_subscription(subscription)
+            {
+                self.find_retained(subscription, &name);
+            }
+        }
+    }
+
+    /// Asks for the retained messages of a granted subscription.
+    fn find_retained(&mut self, subscription: SubIndex, filter: &[u8]) {
+        let is_filter = self.subscriptions[subscription].is_filter();
+        let own = self.subscriptions[subscription].home;
+        for home in self.settings.homes() {
+            if is_filter || home == own {
+                self.ask_for_retained(home, subscription, filter, 0);
+            }
+        }
+    }
+
+    fn ask_for_retained(&mut self, home: HomeId, subscription: SubIndex, filter: &[u8], from: u32) {
+        let limits = &self.settings.limits;
+        let request = FindRetained {
+            filter: self.work.mail.copy(filter),
+            subscription: self.subscriptions.key(subscription),
+            from,
+            limits: PageLimits {
+                records_max: limits.page_records_max,
+                bytes_max: limits.page_bytes,
+            },
+        };
+        self.request(home, ToHome::FindRetained(request));
+    }
+
+    /// A page of retained messages has come.
+    pub(crate) fn retained_found(&mut self, home: HomeId, found: &RetainedFound) {
+        let Some(subscription) = self.subscriptions.find(found.subscription) else {
+            return;
+        };
+        for (topic, record) in &found.records {
+            self.deliver_mqtt_retained(subscription, topic, record);
+        }
+        let name = self.name_of_subscription(subscription);
+        if let (Some(from), Some(filter)) = (found.next, name) {
+            self.ask_for_retained(home, subscription, &filter, from);
+        }
+    }
+
+    /// UNSUBSCRIBE.
+    pub(crate) fn mqtt_unsubscribe(&mut self, index: ConnIndex, packet: &Unsubscribe<'_>) {
+        let mut reasons = Vec::new();
+        for filter in packet.filters.iter() {
+            let decision = self.end_mqtt_subscription(index, filter);
+            reasons.push(match decision {
+                Ok(()) => ReasonCode::Success,
+                Err(_) => ReasonCode::NoSubscriptionExisted,
+            });
+        }
+        let is_v5 = self.mqtt_ref(index).is_some_and(|mqtt| mqtt.is_v5());
+        let answer = UnsubAck {
+            packet_id: packet.packet_id,
+            properties: Properties::default(),
+            reasons: if is_v5 { reasons[..].into() } else { [].as_slice().into() },
+        };
+        self.send_mqtt_packet(index, &ServerPacket::UnsubAck(answer));
+    }
+
+    fn end_mqtt_subscription(&mut self, index: ConnIndex, filter: &str) -> Decision {
+        if let Some(mqtt) = self.mqtt_of(index) {
+            if let Some(waking) = &mut mqtt.waking {
+                waking.subscriptions.retain(|it| it.filter[..] != *filter.as_bytes());
+            }
+            if mqtt.subscribing.cancel(filter) {
+                return Ok(());
+            }
+        }
+        let unknown = ErrorCode::UnknownSubscription;
+        let parsed = Filter::parse(filter).map_err(|_| unknown)?;
+        let found = if parsed.is_plain() {
+            let is_it = |at: &SubIndex| {
+                let name = self.name_of_subscription(*at);
+                name.is_some_and(|name| name[..] == *filter.as_bytes())
+            };
+            self.chain(index).find(is_it)
+        } else {
+            self.find_filter(index, parsed)
+        };
+        let subscription = found.ok_or(unknown)?;
+        self.unsubscribe(subscription);
+        Ok(())
+    }
+}
+
+/// The answer that grants a subscription.
+fn granted(number: u32) -> ReasonCode {
+    match Options::of(number).qos {
+        0 => ReasonCode::Success,
+        1 => ReasonCode::GrantedQos1,
+        _ => ReasonCode::GrantedQos2,
+    }
+}

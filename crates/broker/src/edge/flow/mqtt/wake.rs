@@ -1,0 +1,115 @@
+//! A session that wakes: its subscriptions continue after its cursors, and what the client has not
+//! acknowledged is sent again.
+//!
+//! Step 3 of the path. Publications that the client has received are released again at once; the
+//! others come from the log, as pages bring their records, with DUP and the identifier that they
+//! had (MQTT 5.0, section 4.4). Each filter is checked against the credential of the new
+//! connection.
+
+use crate::edge::Edge;
+use crate::entitlement::Action;
+use crate::ids::ConnIndex;
+use crate::mail::{PartitionCursor, PartitionId, SleepingSession, SleepingSubscription, Start};
+use crate::notice::SubscribeTerms;
+use crate::position::Position;
+use crate::session::mqtt::options::Options;
+use crate::session::mqtt::{Mqtt, Received};
+use crate::settings::LagPolicy;
+use crate::topic::Filter;
+use wire::mqtt::{Ack, PacketId, ServerPacket};
+
+impl Edge {
+    /// Continues a session.
+    pub(crate) fn wake_session(&mut self, index: ConnIndex, session: Box<SleepingSession>) {
+        let subscriptions = session.subscriptions.clone();
+        let starts: Vec<Vec<PartitionCursor>> =
+            subscriptions.iter().map(|it| starts_of(&session, it)).collect();
+        let Some(mqtt) = self.mqtt_of(index) else {
+            return;
+        };
+        mqtt.continue_as(&session);
+        let received: Vec<u16> =
+            session.open.iter().filter(|open| open.is_received).map(|open| open.id).collect();
+        mqtt.subscribing.begin(0);
+        mqtt.waking = Some(session);
+        for id in received.into_iter().filter_map(PacketId::new) {
+            self.send_mqtt_packet(index, &ServerPacket::PubRel(Ack::success(id)));
+        }
+        for (subscription, starts) in subscriptions.iter().zip(starts) {
+            self.wake_subscription(index, subscription, &starts);
+        }
+    }
+
+    fn wake_subscription(
+        &mut self,
+        index: ConnIndex,
+        subscription: &SleepingSubscription,
+        starts: &[PartitionCursor],
+    ) {
+        let name = std::str::from_utf8(&subscription.filter).unwrap_or_default();
+        let Ok(filter) = Filter::parse(name) else {
+            return;
+        };
+        if self.permit(index, Action::Subscribe, filter).is_err() {
+            if let Some(waking) = self.mqtt_of(index).and_then(|mqtt| mqtt.waking.as_mut()) {
+                waking.subscriptions.retain(|it| it.filter != subscription.filter);
+            }
+            return;
+        }
+        let Some(mqtt) = self.mqtt_of(index) else {
+            return;
+        };
+        let place = mqtt.subscribing.push(name, subscription.options, false);
+        let client = Options::pending(place);
+        // Messages with QoS 0 are not kept for a session that sleeps.
+        let is_kept = Options::of(subscription.options).qos > 0;
+        let policy = is_kept.then_some(LagPolicy::Replay);
+        if filter.is_plain() {
+            let start = match starts.first().filter(|_| is_kept) {
+                Some(cursor) => Start::Since(cursor.position),
+                None => Start::Live,
+            };
+            let terms = SubscribeTerms { policy, ..SubscribeTerms::from(start) };
+            self.subscribe_plain(index, name, client, terms);
+        } else {
+            let since = if is_kept { starts } else { &[] };
+            self.charge_filter();
+            self.subscribe_filter(index, filter, client, since, false, policy);
+        }
+    }
+}
+
+impl Mqtt {
+    /// Takes over what a session had open.
+    fn continue_as(&mut self, session: &SleepingSession) {
+        self.is_continued = true;
+        self.instance = session.instance;
+        self.published = session.published;
+        self.opened.wake(session.open.clone(), session.next_id);
+        let received = session.received.iter().map(|it| Received {
+            id: it.id,
+            number: it.number,
+            is_answered: it.is_answered,
+        });
+        self.received = received.collect();
+    }
+}
+
+/// Where a subscription is to be read from: after what was sent, or before the first message that
+/// is to be sent again.
+fn starts_of(session: &SleepingSession, of: &SleepingSubscription) -> Vec<PartitionCursor> {
+    let first_open = |partition: PartitionId| {
+        let open = session.open.iter().filter(|it| it.partition == partition && !it.is_received);
+        open.map(|it| it.offset).min()
+    };
+    let mut starts = session.cursors_of(of);
+    for cursor in &mut starts {
+        let Position { epoch, offset } = cursor.position;
+        let offset = match first_open(cursor.partition) {
+            Some(first) => offset.min(first.saturating_sub(1)),
+            None => offset,
+        };
+        cursor.position = Position { epoch, offset };
+    }
+    starts
+}

@@ -1,0 +1,97 @@
+//! What an edge keeps for MQTT beside the sessions: how far each stream has come, and wills that
+//! wait.
+//!
+//! The streams' places make the cursor of a session that sleeps: everything up to there was
+//! delivered to its connection, or was nothing for it; everything behind was not. Messages of a
+//! partition come in the order of their offsets, so one number for each partition says it exactly.
+
+use crate::ids::{HomeId, PartitionId};
+use crate::session::mqtt::Will;
+use std::collections::{BTreeMap, BTreeSet};
+use stdx::handing::Hand;
+use stdx::key::Key;
+use stdx::memory::{tree_bytes, vector_bytes};
+
+/// See the module.
+#[derive(Default, Hand)]
+pub(crate) struct MqttState {
+    /// By partition: the stream to this edge is complete through this offset.
+    through: Vec<u64>,
+    /// Wills that wait, by the time at which they are due, in milliseconds of the monotonic clock,
+    /// and their connections, which have ended.
+    wills: BTreeMap<(u64, Key), Will>,
+    /// Homes where sessions sleep.
+    sleepers: BTreeSet<HomeId>,
+}
+
+impl MqttState {
+    /// The stream of a partition has come to this offset.
+    #[inline]
+    pub fn advance(&mut self, partition: PartitionId, offset: u64) {
+        let at = partition.0 as usize;
+        if at >= self.through.len() {
+            self.through.resize(at + 1, 0);
+        }
+        let through = &mut self.through[at];
+        *through = (*through).max(offset);
+    }
+
+    /// A partition has begun anew.
+    pub fn restart(&mut self, partition: PartitionId) {
+        if let Some(through) = self.through.get_mut(partition.0 as usize) {
+            *through = 0;
+        }
+    }
+
+    /// The offset that the stream of a partition has come to.
+    pub fn through(&self, partition: PartitionId) -> u64 {
+        self.through.get(partition.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// Sessions sleep at a home, or none does any more.
+    pub fn note_sleepers(&mut self, home: HomeId, do_sleep: bool) {
+        if do_sleep {
+            self.sleepers.insert(home);
+        } else {
+            self.sleepers.remove(&home);
+        }
+    }
+
+    /// Whether sessions sleep at this node.
+    pub fn has_sleepers(&self) -> bool {
+        !self.sleepers.is_empty()
+    }
+
+    /// A will waits until this time.
+    pub fn put_will(&mut self, due_ms: u64, connection: Key, will: Will) {
+        self.wills.insert((due_ms, connection), will);
+    }
+
+    /// Takes the will of a connection that has ended.
+    pub fn take_will(&mut self, connection: Key) -> Option<Will> {
+        let at = *self.wills.keys().find(|(_, of)| *of == connection)?;
+        self.wills.remove(&at)
+    }
+
+    /// Takes the next will that is due.
+    pub fn next_will(&mut self, now_ms: u64) -> Option<Will> {
+        let (due_ms, _) = *self.wills.first_key_value()?.0;
+        if due_ms > now_ms {
+            return None;
+        }
+        self.wills.pop_first().map(|(_, will)| will)
+    }
+
+    /// The time of the next will; milliseconds of the monotonic clock.
+    pub fn next_will_ms(&self) -> Option<u64> {
+        self.wills.first_key_value().map(|((due_ms, _), _)| *due_ms)
+    }
+
+    /// About how many bytes it takes.
+    pub fn memory_bytes(&self) -> usize {
+        let wills: usize = self.wills.values().map(Will::memory_bytes).sum();
+        vector_bytes::<u64>(self.through.capacity())
+            + tree_bytes(self.wills.len(), size_of::<((u64, Key), Will)>())
+            + wills
+    }
+}

@@ -1,0 +1,120 @@
+//! Sessions of MQTT that outlive their connections, as values.
+//!
+//! An edge makes one when a connection ends, the home of the client's name keeps it, and the edge
+//! of the next connection wakes it (MQTT 5.0, section 4.1). A sleeping session has no interest
+//! anywhere: what it missed is read from the log, after its cursors.
+
+use super::{PartitionCursor, PartitionId};
+use stdx::chunk::Slice;
+use stdx::handing::Hand;
+
+/// A session without a connection.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Hand)]
+pub struct SleepingSession {
+    /// The session ends at this time, in milliseconds since 1970; `u64::MAX`: never.
+    pub expires_ms: u64,
+    /// Distinguishes the session from others of the same name.
+    pub instance: u64,
+    /// Publications with QoS 2 so far.
+    pub published: u64,
+    /// The packet identifier that is tried next.
+    pub next_id: u16,
+    /// Publications with QoS 2 that the client has not released.
+    pub received: Vec<SleepingReceived>,
+    /// Messages that the client has not acknowledged in full, in the order in which they were sent.
+    pub open: Vec<OpenDelivery>,
+    /// In each partition: everything up to here was sent, or is nothing for the session. Only with
+    /// subscriptions to filters.
+    pub through: Vec<PartitionCursor>,
+    /// The subscriptions, each filter once.
+    pub subscriptions: Vec<SleepingSubscription>,
+}
+
+/// A publication with QoS 2 that the client has not released.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
+pub struct SleepingReceived {
+    /// The packet identifier.
+    pub id: u16,
+    /// Its place among the publications of the session, which names it.
+    pub number: u64,
+    /// The node has taken it, and has said so.
+    pub is_answered: bool,
+}
+
+/// A subscription of a sleeping session.
+#[derive(Clone, PartialEq, Eq, Debug, Hand)]
+pub struct SleepingSubscription {
+    /// The filter, valid.
+    pub filter: Slice,
+    /// The options, as the session packs them.
+    pub options: u32,
+    /// Everything up to here was sent: of a topic in its partition, of a filter in the partitions
+    /// where it was behind the session's `through`.
+    pub cursors: Vec<PartitionCursor>,
+}
+
+/// A message that was sent with a packet identifier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
+pub struct OpenDelivery {
+    /// The packet identifier.
+    pub id: u16,
+    /// The QoS that it was sent with, 1 or 2.
+    pub qos: u8,
+    /// QoS 2: the client has it (PUBREC), and is to be released (PUBREL).
+    pub is_received: bool,
+    /// The partition of the message.
+    pub partition: PartitionId,
+    /// The offset of the message.
+    pub offset: u64,
+    /// Bytes of the packet, on the connection that has sent it.
+    pub bytes: u32,
+}
+
+impl SleepingSubscription {
+    /// Whether the filter has wildcards.
+    pub fn is_filter(&self) -> bool {
+        self.filter.iter().any(|byte| matches!(byte, b'+' | b'#'))
+    }
+}
+
+impl SleepingSession {
+    /// The offset up to which a subscription has been sent the messages of a partition; none if it
+    /// is not in the session.
+    pub fn sent_through(&self, filter: &[u8], partition: PartitionId) -> Option<u64> {
+        let subscription = self.subscriptions.iter().find(|it| it.filter[..] == *filter)?;
+        let of_partition = |it: &&PartitionCursor| it.partition == partition;
+        let own = subscription.cursors.iter().find(of_partition);
+        let is_filter = subscription.is_filter();
+        let common = || self.through.iter().find(of_partition).filter(|_| is_filter);
+        own.or_else(common).map(|cursor| cursor.position.offset)
+    }
+
+    /// All cursors of a subscription: its own, and for a filter those of the session.
+    pub fn cursors_of(&self, subscription: &SleepingSubscription) -> Vec<PartitionCursor> {
+        let mut cursors = subscription.cursors.clone();
+        if subscription.is_filter() {
+            for cursor in &self.through {
+                if !cursors.iter().any(|own| own.partition == cursor.partition) {
+                    cursors.push(*cursor);
+                }
+            }
+            cursors.sort_unstable_by_key(|cursor| cursor.partition);
+        }
+        cursors
+    }
+
+    /// About how many bytes it takes.
+    pub fn memory_bytes(&self) -> usize {
+        let of_subscription = |it: &SleepingSubscription| {
+            size_of::<SleepingSubscription>()
+                + Slice::HEAD_BYTES
+                + it.filter.len()
+                + it.cursors.capacity() * size_of::<PartitionCursor>()
+        };
+        size_of::<SleepingSession>()
+            + self.subscriptions.iter().map(of_subscription).sum::<usize>()
+            + self.received.capacity() * size_of::<SleepingReceived>()
+            + self.open.capacity() * size_of::<OpenDelivery>()
+            + self.through.capacity() * size_of::<PartitionCursor>()
+    }
+}

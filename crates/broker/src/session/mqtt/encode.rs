@@ -1,0 +1,234 @@
+//! Notices and messages to packets.
+//!
+//! Step 9 of the path. Answers to SUBSCRIBE are made where a decision falls
+//! (`edge::flow::mqtt::subscribe`), because one packet answers several filters.
+
+use super::Mqtt;
+use super::refusal::{publish_reason_of, subscribe_reason_of};
+use crate::mail::SubscriptionKey;
+use crate::notice::{Encoded, Notice, Then};
+use log::{Flags, RecordView};
+use wire::mqtt::{
+    Ack, Attempt, Delivery, Disconnect, EncodeError, Limits, List, PacketId, Properties, Property,
+    PublishHead, ReasonCode, ServerPacket, SubAck, SubscriptionId, UserProperty, Version,
+};
+use wire::native::{ErrorCode, Reference};
+
+/// In the number of a publication's request: it has QoS 2.
+pub(crate) const QOS_2: u32 = 1 << 16;
+
+/// Appends the packet of a notice; nothing where MQTT has no word for it.
+pub(in crate::session) fn notice(
+    mqtt: &mut Mqtt,
+    notice: &Notice<'_>,
+    out: &mut Vec<u8>,
+) -> Encoded {
+    match *notice {
+        Notice::Published { request, result } => {
+            let reason = match result {
+                Ok(appended) if appended.is_unheard && mqtt.is_v5() && request & QOS_2 == 0 => {
+                    ReasonCode::NoMatchingSubscribers
+                }
+                Ok(_) => ReasonCode::Success,
+                Err(refusal) => publish_reason_of(refusal.code),
+            };
+            return published(mqtt, request, reason, out);
+        }
+        Notice::Failed { reference: Reference::Request(request), refusal, .. } => {
+            return published(mqtt, request, publish_reason_of(refusal.code), out);
+        }
+        Notice::Refused { client, refusal }
+        | Notice::Failed { reference: Reference::Subscription(client), refusal, .. } => {
+            refused(mqtt, client, refusal.code, out);
+        }
+        // A subscription that the node ends has no word in MQTT: the client comes back, and
+        // subscribes again.
+        Notice::Unsubscribed { .. } => {
+            disconnect(mqtt, ReasonCode::ImplementationSpecific, None, out);
+            return Encoded::ANSWER.then(Then::Close);
+        }
+        Notice::Failed { reference: Reference::Connection, refusal, .. } => {
+            disconnect(mqtt, super::refusal::reason_of(refusal.code), None, out);
+            return Encoded::ANSWER.then(Then::Close);
+        }
+        Notice::GoAway { urls, .. } => {
+            let server = urls.first().copied();
+            let reason = match server {
+                Some(_) => ReasonCode::ServerMoved,
+                None => ReasonCode::ServerShuttingDown,
+            };
+            disconnect(mqtt, reason, server, out);
+            return Encoded::ANSWER.then(Then::Close);
+        }
+        Notice::Subscribed { .. }
+        | Notice::SubscribedFilter { .. }
+        | Notice::Started { .. }
+        | Notice::RetainedSent { .. }
+        | Notice::FiltersStarted { .. }
+        | Notice::Gap { .. }
+        | Notice::LeftOut { .. }
+        | Notice::CaughtUp { .. }
+        | Notice::FilterCaughtUp { .. }
+        | Notice::History { .. }
+        | Notice::TokenExpires { .. }
+        | Notice::Welcome(_)
+        | Notice::Ping { .. }
+        | Notice::Pong { .. }
+        | Notice::TicketIssued { .. }
+        | Notice::Renewed { .. } => {}
+    }
+    Encoded::ANSWER
+}
+
+/// The answer to a publication. A version 3 cannot be told of a refusal: its connection ends, and
+/// its client sends the message again, so that no message is acknowledged that was not taken.
+fn published(mqtt: &mut Mqtt, request: u32, reason: ReasonCode, out: &mut Vec<u8>) -> Encoded {
+    let Some(id) = PacketId::new(request as u16) else {
+        return Encoded::ANSWER; // QoS 0
+    };
+    let is_qos_2 = request & QOS_2 != 0;
+    if is_qos_2 {
+        if reason.is_failure() {
+            mqtt.received.retain(|received| received.id != id.get());
+        } else if let Some(received) = mqtt.received.iter_mut().find(|it| it.id == id.get()) {
+            received.is_answered = true;
+        }
+    }
+    let mut reason = reason;
+    if reason.is_failure() && !mqtt.is_v5() {
+        if !mqtt.acknowledges_refused {
+            return Encoded::ANSWER.then(Then::Close);
+        }
+        reason = ReasonCode::Success;
+    }
+    let ack = Ack { reason, ..Ack::success(id) };
+    let packet = if is_qos_2 { ServerPacket::PubRec(ack) } else { ServerPacket::PubAck(ack) };
+    append(mqtt, &packet, out);
+    Encoded::ANSWER
+}
+
+fn refused(mqtt: &mut Mqtt, client: u32, code: ErrorCode, out: &mut Vec<u8>) {
+    if super::options::Options::is_pending(client) {
+        // The retained messages of the others are lost only if their answer is, too.
+        let _ = decide(mqtt, client, subscribe_reason_of(code), out);
+    }
+}
+
+/// The decision on a filter of a SUBSCRIBE packet: the packet's answer, if this was the last one.
+/// Returns the subscriptions whose retained messages follow the answer.
+pub(crate) fn decide(
+    mqtt: &mut Mqtt,
+    client: u32,
+    reason: ReasonCode,
+    out: &mut Vec<u8>,
+) -> Vec<SubscriptionKey> {
+    let reason = if mqtt.is_v5() || !reason.is_failure() {
+        reason
+    } else {
+        ReasonCode::Unspecified // the only refusal of version 3.1.1
+    };
+    let place = super::options::Options::place(client);
+    let Some(decided) = mqtt.subscribing.decide(place, reason.byte()) else {
+        return Vec::new();
+    };
+    let Some(packet_id) = PacketId::new(decided.id) else {
+        return Vec::new(); // of a session that wakes
+    };
+    let codes = decided.codes.iter();
+    let reasons: Vec<ReasonCode> =
+        codes.map(|code| ReasonCode::from_byte(*code).unwrap_or_default()).collect();
+    let answer =
+        SubAck { packet_id, properties: Properties::default(), reasons: List::from(&reasons[..]) };
+    append(mqtt, &ServerPacket::SubAck(answer), out);
+    decided.granted
+}
+
+/// Appends the last packet, which version 5 has.
+pub(crate) fn disconnect(mqtt: &Mqtt, reason: ReasonCode, server: Option<&str>, out: &mut Vec<u8>) {
+    if mqtt.is_v5() {
+        let reference = server.map(Property::ServerReference);
+        let properties = Properties::from(reference.as_slice());
+        append(mqtt, &ServerPacket::Disconnect(Disconnect { reason, properties }), out);
+    }
+}
+
+/// Appends a packet; none if the client takes no packet of its length.
+pub(crate) fn append(mqtt: &Mqtt, packet: &ServerPacket<'_>, out: &mut Vec<u8>) {
+    let limits = Limits {
+        packet_bytes_max: mqtt.packet_bytes_max,
+        problem_information: mqtt.problem_information,
+    };
+    // What the client has no room for it does not get (MQTT 5.0, section 3.1.2.11.4).
+    let _ = packet.encode(mqtt.version.0, &limits, out);
+}
+
+/// A message on its way to a client, without its payload.
+pub(crate) struct Outgoing<'a> {
+    pub version: Version,
+    pub packet_bytes_max: u32,
+    pub topic: &'a str,
+    pub view: &'a RecordView<'a>,
+    pub retain: bool,
+    pub subscription_ids: &'a [SubscriptionId],
+    /// The remaining lifetime of the message in seconds.
+    pub expiry_s: Option<u32>,
+}
+
+impl Outgoing<'_> {
+    /// Appends the packet up to its payload. `attempt`: the QoS, 1 or 2, the identifier, and
+    /// whether it was sent before.
+    ///
+    /// # Errors
+    /// The client takes no packet of this length.
+    pub fn encode(
+        &self,
+        attempt: Option<(u8, u16, bool)>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        let mut properties = Vec::new();
+        if self.version.has_properties() {
+            let text = |bytes| std::str::from_utf8(bytes).ok();
+            if self.view.flags().has(Flags::PAYLOAD_FORMAT) {
+                properties.push(Property::PayloadFormat(true));
+            }
+            if let Some(content_type) = self.view.content_type().and_then(text) {
+                properties.push(Property::ContentType(content_type));
+            }
+            if let Some((topic, correlation)) = self.view.reply() {
+                if let Some(topic) = text(topic).filter(|topic| !topic.is_empty()) {
+                    properties.push(Property::ResponseTopic(topic));
+                }
+                if !correlation.is_empty() {
+                    properties.push(Property::CorrelationData(correlation));
+                }
+            }
+            for (name, value) in self.view.tags() {
+                if let (Some(name), Some(value)) = (text(name), text(value)) {
+                    properties.push(Property::User(UserProperty { name, value }));
+                }
+            }
+        }
+        let head = PublishHead {
+            version: self.version,
+            topic: self.topic,
+            has_packet_id: attempt.is_some(),
+            has_alias: false,
+            retain: self.retain,
+            subscription_ids: self.subscription_ids,
+            properties: Properties::from(&properties[..]),
+            message_expiry_s: self.expiry_s,
+            payload_bytes: self.view.payload().len(),
+        };
+        let limits = Limits { packet_bytes_max: self.packet_bytes_max, ..Limits::default() };
+        let start = out.len();
+        let holes = head.encode(&limits, out)?;
+        if let Some((qos, id, is_repeat)) = attempt
+            && let Some(packet_id) = PacketId::new(id)
+        {
+            let attempt = Attempt { packet_id, is_repeat };
+            let delivery = if qos == 2 { Delivery::Two(attempt) } else { Delivery::One(attempt) };
+            holes.fill(&mut out[start..], delivery, None);
+        }
+        Ok(())
+    }
+}

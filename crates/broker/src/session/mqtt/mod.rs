@@ -1,0 +1,159 @@
+//! MQTT 3.1, 3.1.1 and 5.0: the state of a session, and its packets.
+//!
+//! Steps 3 and 9 of the path. The codec is `wire::mqtt`; `encode` turns notices and messages into
+//! packets, and `edge::flow::mqtt` carries out what a client sends. The state here is what the
+//! protocol demands beyond subscriptions: open packet identifiers in both directions, the window of
+//! the client, the will.
+//!
+//! Invariants: an identifier is open in one exchange at a time; at most `window` messages with QoS
+//! 1 and 2 are open, so that what they take has a bound; a message with an identifier is sent once
+//! on a connection.
+
+pub(crate) mod encode;
+pub(crate) mod open;
+pub(crate) mod options;
+pub(crate) mod refusal;
+pub(crate) mod subscribing;
+
+use crate::mail::SleepingSession;
+use open::Opened;
+use stdx::chunk::Slice;
+use stdx::handing::{Hand, Input, Layout};
+use subscribing::Subscribing;
+use wire::mqtt::Version;
+
+/// Bytes of a client's name, as it becomes a level of a topic.
+pub(crate) const NAME_BYTES_MAX: usize = 240;
+
+/// The state of a session.
+#[derive(Hand)]
+pub(crate) struct Mqtt {
+    pub version: Spoken,
+    /// The client's name for itself, or the one that it was given.
+    pub name: Box<[u8]>,
+    /// The client gave no name.
+    pub is_named_by_node: bool,
+    /// The session was there before the connection.
+    pub is_continued: bool,
+    /// The session continues for this time after the connection, in seconds; `u32::MAX`: for ever.
+    pub expiry_s: u32,
+    /// The interval of CONNECT or of the node, in seconds; 0: none.
+    pub keep_alive_s: u16,
+    pub link: Link,
+    /// The maximum length of a packet to the client, in bytes.
+    pub packet_bytes_max: u32,
+    /// Whether answers may carry reason strings and user properties.
+    pub problem_information: bool,
+    /// A refused publication of version 3 is acknowledged.
+    pub acknowledges_refused: bool,
+    /// Distinguishes the session from others of the same name: a part of the keys of its
+    /// publications.
+    pub instance: u64,
+    /// Publications with QoS 2 so far.
+    pub published: u64,
+    /// Publications with QoS 2 that the client has not released.
+    pub received: Vec<Received>,
+    /// Messages that the client has not acknowledged in full.
+    pub opened: Opened,
+    /// SUBSCRIBE packets without an answer.
+    pub subscribing: Subscribing,
+    /// Topics of the client's aliases.
+    pub aliases: Vec<(u16, Box<str>)>,
+    pub will: Option<Box<Will>>,
+    /// The session that continues, until its subscriptions hold again.
+    pub waking: Option<Box<SleepingSession>>,
+    /// Retained messages that wait for room in the window.
+    pub retained: Vec<WaitingRetained>,
+    /// The beginning of a packet, where packets come in messages of a WebSocket.
+    pub partial: Vec<u8>,
+}
+
+/// The link between the connection and the name of its client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
+pub(crate) enum Link {
+    /// The name is asked for; CONNACK follows.
+    Asked,
+    /// The client has its name.
+    Held,
+    /// The name was given back.
+    Left,
+}
+
+/// A publication with QoS 2 that the client has not released.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
+pub(crate) struct Received {
+    pub id: u16,
+    /// Its place among the publications of the session, which names it.
+    pub number: u64,
+    /// PUBREC was sent.
+    pub is_answered: bool,
+}
+
+/// A retained message that waits for room in the window.
+#[derive(Hand)]
+pub(crate) struct WaitingRetained {
+    pub client: u32,
+    pub topic: Slice,
+    pub record: Slice,
+}
+
+/// The message that is published when the client vanishes.
+#[derive(Clone, Hand)]
+pub(crate) struct Will {
+    pub topic: Box<str>,
+    /// Content type and tags, as one block.
+    pub attributes: Box<[u8]>,
+    pub payload: Box<[u8]>,
+    pub qos: u8,
+    pub is_retained: bool,
+    /// The publisher said that the payload is UTF-8.
+    pub is_said_text: bool,
+    /// Further fields of the record but the expiry, which begins when the will is published.
+    pub further: Box<[u8]>,
+    pub expiry_s: Option<u32>,
+    /// Published so many seconds after the connection ends, unless the client returns.
+    pub delay_s: u32,
+}
+
+impl Will {
+    /// Bytes that it owns.
+    pub fn memory_bytes(&self) -> usize {
+        self.topic.len() + self.attributes.len() + self.payload.len() + self.further.len()
+    }
+}
+
+/// The version of a session, in a form that can be handed over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Spoken(pub Version);
+
+impl Hand for Spoken {
+    fn give(&self, out: &mut Vec<u8>) {
+        self.0.announcement().1.give(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Option<Self> {
+        match u8::take(input)? {
+            3 => Some(Spoken(Version::V3_1)),
+            4 => Some(Spoken(Version::V3_1_1)),
+            5 => Some(Spoken(Version::V5)),
+            _ => None,
+        }
+    }
+
+    fn layout(layout: &mut Layout) {
+        layout.name("Spoken");
+        u8::layout(layout);
+    }
+}
+
+impl Mqtt {
+    /// Bytes of the beginning of a packet; none without one.
+    pub fn buffered_bytes(&self) -> Option<usize> {
+        (!self.partial.is_empty()).then(|| self.partial.capacity())
+    }
+
+    /// Whether the client speaks version 5.
+    pub fn is_v5(&self) -> bool {
+        self.version.0.has_properties()
+    }
+}

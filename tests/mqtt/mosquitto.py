@@ -1,0 +1,180 @@
+"""Mosquitto's own broker suite against Crore.
+
+python mosquitto.py SUITE CRORE [--jobs N] [TEST...]
+
+SUITE is the folder `test` of the sources of Mosquitto 2.0.11, CRORE the program. Each test starts a broker as
+`../../src/mosquitto`: here that is this file, which translates the command line and the configuration, and becomes
+Crore. Tests run in a copy of the suite, several at a time, each with ports of its own.
+`exceptions.txt` names the tests that are not run, and those that may fail, with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PATIENCE_S = 60
+
+#: What Mosquitto announces and bounds by default, where Crore's defaults are others.
+LIKE_MOSQUITTO = {
+    "mqtt.topic_alias_max": "10",
+    "mqtt.receive_max": "20",
+    "mqtt.inflight_max": "20",
+    "mqtt.v3_refusals": "acknowledge",
+    "node.drain_window": "0s",
+}
+
+
+def become_crore(program: str, arguments: list[str]) -> None:
+    """Replaces this process by Crore, with what Mosquitto's arguments mean."""
+    options = dict(LIKE_MOSQUITTO)
+    ports: list[str] = []
+    arguments = iter(arguments)
+    for argument in arguments:
+        if argument == "-p":
+            ports.append(next(arguments))
+        elif argument == "-c":
+            ports += translate(Path(next(arguments)).read_text(), options)
+    ports = ports or ["1883"]
+    options["mqtt.listen"] = ",".join(f"127.0.0.1:{port}" for port in ports)
+    words = [program, "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
+    for key, value in options.items():
+        words += ["--set", f"{key}={value}"]
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("CRORE_")}
+    os.execve(program, words, bare)
+
+
+def translate(configuration: str, options: dict[str, str]) -> list[str]:
+    """Fills in Crore's options; the ports."""
+    ports = []
+    for line in configuration.splitlines():
+        key, _, value = line.strip().partition(" ")
+        match key:
+            case "port" | "listener":
+                ports.append(value.split()[0])
+            case "max_inflight_messages":
+                options["mqtt.inflight_max"] = options["mqtt.receive_max"] = value
+            case "max_keepalive":
+                options["mqtt.keep_alive_max"] = f"{value}s"
+            case "max_packet_size":
+                options["mqtt.packet_bytes_max"] = value
+            case "maximum_qos":
+                options["mqtt.qos_max"] = value
+            case "retain_available":
+                options["mqtt.retained"] = value
+            case "message_size_limit":
+                options["limits.message_bytes_max"] = value
+    return ports
+
+
+def announce_what_is_missing(helper: Path) -> None:
+    """Has the suite expect the property by which a server says that it has no shared subscriptions."""
+    text = helper.read_text()
+    start = text.index("def gen_connack")
+    before = "        properties = mqtt5_props.prop_finalise(properties)\n"
+    at = text.index(before, start)
+    more = '        properties += struct.pack("BB", 0x2A, 0) if rc == 0 else b""\n'
+    helper.write_text(text[:at] + more + text[at:])
+
+
+def listed(suite: Path) -> list[tuple[int, str]]:
+    """The tests of the suite, and the ports that each needs."""
+    text = (suite / "broker/test.py").read_text()
+    return [(int(count), name) for count, name in re.findall(r"^    \((\d+), '\./([^']+)'\)", text, re.M)]
+
+
+def exceptions() -> dict[str, str]:
+    """Patterns of tests with the reason why they are left out."""
+    lines = (HERE / "exceptions.txt").read_text().splitlines()
+    pairs = [line.split(None, 1) for line in lines if line.strip() and not line.startswith("#")]
+    return {pattern: reason for pattern, reason in pairs}
+
+
+def free_ports(count: int, taken: set[int]) -> list[int]:
+    sockets = []
+    ports: list[int] = []
+    while len(ports) < count:
+        one = socket.socket()
+        one.bind(("127.0.0.1", 0))
+        sockets.append(one)
+        port = one.getsockname()[1]
+        if port not in taken:
+            ports.append(port)
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def run_test(folder: Path, name: str, ports: list[int]) -> tuple[bool, str]:
+    command = [sys.executable, f"./{name}", *map(str, ports)]
+    try:
+        done = subprocess.run(
+            command, cwd=folder, timeout=PATIENCE_S, text=True, errors="replace",
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        return False, f"no end after {PATIENCE_S} s\n{error.stdout or ''}"
+    return done.returncode == 0, done.stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("suite", type=Path)
+    parser.add_argument("crore")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("tests", nargs="*")
+    given = parser.parse_args()
+    left_out = exceptions()
+    tests = []
+    for count, name in listed(given.suite):
+        if given.tests:
+            chosen = any(pattern in name for pattern in given.tests)
+        else:
+            chosen = not any(name.startswith(pattern) for pattern in left_out)
+        if chosen:
+            tests.append((count, name))
+    with tempfile.TemporaryDirectory(prefix="crore-mqtt-") as place:
+        copy = Path(place) / "test"
+        shutil.copytree(given.suite, copy)
+        announce_what_is_missing(copy / "mosq_test.py")
+        shim = Path(place) / "src/mosquitto"
+        shim.parent.mkdir()
+        program = str(Path(given.crore).resolve())
+        shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__).resolve()}" --become "{program}" "$@"\n')
+        shim.chmod(0o755)
+        passed, failed = 0, []
+        with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+            jobs = {}
+            taken: set[int] = set()
+            for count, name in tests:
+                ports = free_ports(count, taken)
+                taken.update(ports)
+                jobs[pool.submit(run_test, copy / "broker", name, ports)] = name
+            for job in concurrent.futures.as_completed(jobs):
+                is_passed, output = job.result()
+                passed += is_passed
+                print(f"{'ok' if is_passed else 'FAILED'} {jobs[job]}", flush=True)
+                if not is_passed:
+                    failed.append(jobs[job])
+                    if given.verbose or given.tests:
+                        print(output)
+    for name in sorted(failed):
+        print(f"failed: {name}")
+    print(f"{passed} passed, {len(failed)} failed")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--become"]:
+        become_crore(sys.argv[2], sys.argv[3:])
+    main()
