@@ -34,6 +34,22 @@ LIKE_MOSQUITTO = {
 }
 
 
+#: With "persistence true" everything is on disk.
+ON_DISK = """
+[[log]]
+name = "disk"
+durability = "disk"
+
+[[rule]]
+filter = "#"
+log = "disk"
+
+[[rule]]
+filter = "$mqtt/#"
+log = "disk"
+"""
+
+
 def become_crore(program: str, arguments: list[str]) -> None:
     """Replaces this process by Crore, with what Mosquitto's arguments mean."""
     options = dict(LIKE_MOSQUITTO)
@@ -46,7 +62,18 @@ def become_crore(program: str, arguments: list[str]) -> None:
             ports += translate(Path(next(arguments)).read_text(), options)
     ports = ports or ["1883"]
     options["mqtt.listen"] = ",".join(f"127.0.0.1:{port}" for port in ports)
+    if options.pop("persistence", "false") == "true":
+        data = Path(f"crore-{ports[0]}").resolve()
+        # A test begins anew by removing the file of Mosquitto's sessions.
+        database = Path(f"mosquitto-{ports[0]}.db")
+        if not database.exists() and data.exists():
+            shutil.rmtree(data)
+        database.touch()
+        options["node.data_dir"] = str(data)
+        Path(f"crore-{ports[0]}.toml").write_text(ON_DISK)
     words = [program, "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
+    if "node.data_dir" in options:
+        words += ["--config", f"crore-{ports[0]}.toml"]
     for key, value in options.items():
         words += ["--set", f"{key}={value}"]
     bare = {name: value for name, value in os.environ.items() if not name.startswith("CRORE_")}
@@ -63,10 +90,14 @@ def translate(configuration: str, options: dict[str, str]) -> list[str]:
                 ports.append(value.split()[0])
             case "max_inflight_messages":
                 options["mqtt.inflight_max"] = options["mqtt.receive_max"] = value
+            case "persistence":
+                options["persistence"] = value
             case "max_keepalive":
                 options["mqtt.keep_alive_max"] = f"{value}s"
             case "max_packet_size":
                 options["mqtt.packet_bytes_max"] = value
+            case "allow_zero_length_clientid":
+                options["mqtt.assigned_ids"] = value
             case "maximum_qos":
                 options["mqtt.qos_max"] = value
             case "retain_available":

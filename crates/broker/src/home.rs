@@ -63,6 +63,7 @@ mod read;
 mod restore;
 mod retained;
 mod retention;
+mod sessions;
 mod staging;
 mod stall;
 mod statistics;
@@ -270,6 +271,10 @@ impl Home {
                 self.consumed(from);
                 self.claim(from.edge, claim, turn);
             }
+            ToHome::KeepSession(kept) => {
+                self.consumed(from);
+                self.keep_if_held(from.edge, &kept, turn);
+            }
             ToHome::Leave(leave) => {
                 self.consumed(from);
                 self.leave(from.edge, leave, turn);
@@ -359,7 +364,7 @@ impl Home {
     pub fn pump(&mut self, now: Now, memory: &mut dyn Memory, out: &mut HomeOutputs) -> bool {
         self.elapsed.advance(now);
         let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
-        self.clients.expire(turn.now_ms);
+        self.end_sessions(turn);
         self.tell_of_sleepers(turn);
         let more_expired = self.evict_expired(PUMP_EVICTIONS_MAX, turn);
         let more_old = self.dedup.sweep(self.elapsed.ms);

@@ -19,6 +19,7 @@ impl ToHome {
             | ToHome::FindRetained(..)
             | ToHome::Claim(..)
             | ToHome::Leave(..)
+            | ToHome::KeepSession(..)
             | ToHome::RemoveFilter { .. }
             | ToHome::Credit { .. } => RequestClass::Memory,
             ToHome::Subscribe(Subscribe { partition, .. })

@@ -68,6 +68,8 @@ pub struct MqttSettings {
     pub packet_bytes_max: Option<u32>,
     /// A session of version 3 that is not clean lasts so long without a connection, in seconds.
     pub session_expiry_v3_s: u32,
+    /// A client that gives no name gets one.
+    pub assigns_names: bool,
     /// The highest QoS of publications, 0 to 2.
     pub qos_max: u8,
     /// Clients may publish messages that are retained.
@@ -86,6 +88,7 @@ impl Default for MqttSettings {
             keep_alive_max_s: 0,
             packet_bytes_max: None,
             session_expiry_v3_s: 86_400,
+            assigns_names: true,
             qos_max: 2,
             may_retain: true,
             acknowledges_refused: false,

@@ -24,9 +24,46 @@ pub const NODES_JOINED: &str = "$sys/nodes/joined";
 /// A node of the cluster has stopped, or reports itself no more.
 pub const NODES_LEFT: &str = "$sys/nodes/left";
 
+/// What the topics of MQTT's sessions begin with.
+const SESSIONS: &str = "$mqtt/s/";
+
 /// Whether a topic, or a filter's topics, are the node's own.
 pub fn is_reserved(name: &str) -> bool {
     name.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The topic of a session of MQTT, by the name of its client. The name is the rest of the topic,
+/// whatever characters it has.
+pub fn session_topic(client: &[u8]) -> String {
+    let name: String = String::from_utf8_lossy(client)
+        .chars()
+        .map(|character| match character {
+            '+' | '#' | '%' => format!("%{:02x}", character as u32),
+            control if control.is_control() => format!("%{:02x}", control as u32),
+            other => other.to_string(),
+        })
+        .collect();
+    format!("{SESSIONS}{name}")
+}
+
+/// The client of a session's topic.
+pub fn name_of_session(topic: &str) -> Option<String> {
+    let mut name = String::new();
+    let mut rest = topic.strip_prefix(SESSIONS)?;
+    while let Some((before, after)) = rest.split_once('%') {
+        name.push_str(before);
+        // U+0080 to U+009F have two digits, too.
+        let code = u32::from_str_radix(after.get(..2)?, 16).ok()?;
+        name.push(char::from_u32(code)?);
+        rest = &after[2..];
+    }
+    name.push_str(rest);
+    Some(name)
+}
+
+/// Whether a topic, or a filter's topics, are those of sessions, which no client sees.
+pub fn is_of_sessions(name: &str) -> bool {
+    name.strip_prefix("$mqtt").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The topic of a node's statistics. The node's name is one level, whatever characters it has.

@@ -14,6 +14,7 @@ use crate::deploy;
 use crate::dist;
 use crate::engine;
 use crate::machine;
+use crate::mqtt;
 use crate::package;
 use crate::sdk_fleet;
 use crate::sdk_go;
@@ -59,6 +60,7 @@ const STEPS: &[Step] = &[
     step("end-to-end", "the binary, driven by independent clients", steps::end_to_end),
     step("autobahn", "WebSocket conformance of /echo", steps::autobahn),
     step("openapi", "requests generated from spec/openapi.json, and their answers", steps::openapi),
+    step("mqtt", "MQTT clients of others, and Mosquitto's broker suite", mqtt::check),
     step("asyncapi", "spec/asyncapi.json is valid, as are all vectors by it", asyncapi::check),
     step(
         "dashboards",

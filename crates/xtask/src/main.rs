@@ -17,6 +17,7 @@ mod engine;
 mod fuzz;
 mod generate;
 mod machine;
+mod mqtt;
 mod package;
 mod python2;
 mod pythons;

@@ -28,8 +28,8 @@ pub(crate) struct Delivery<'a> {
     /// The native frames, by form.
     pub native: [Entered; Form::ALL.len()],
     pub raw: Option<FrameNumber>,
-    /// The packets of MQTT, by version and RETAIN.
-    pub mqtt: [Option<FrameNumber>; 4],
+    /// The packets of MQTT, by transport, version and RETAIN.
+    pub mqtt: [Option<FrameNumber>; 8],
 }
 
 impl<'a> Delivery<'a> {
@@ -44,7 +44,7 @@ impl<'a> Delivery<'a> {
             is_private: false,
             native: [Entered::default(); Form::ALL.len()],
             raw: None,
-            mqtt: [None; 4],
+            mqtt: [None; 8],
         })
     }
 

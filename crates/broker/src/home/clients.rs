@@ -17,6 +17,9 @@ use stdx::handing::Hand;
 use stdx::key::Key;
 use stdx::memory::tree_bytes;
 
+/// The connection of a session that a start has found, at an edge that does not exist.
+const NO_CONNECTION: Key = Key { index: u32::MAX, generation: 0 };
+
 /// See the module.
 #[derive(Debug, Default, Hand)]
 pub(super) struct Clients {
@@ -28,6 +31,10 @@ pub(super) struct Clients {
     sleeping: u64,
     /// Whether edges know that sessions sleep here.
     are_told: bool,
+    /// Restored sessions whose clients were connected.
+    awake: Vec<Box<[u8]>>,
+    /// Names whose sessions are in the log.
+    kept: BTreeSet<Box<[u8]>>,
 }
 
 /// A connection.
@@ -68,13 +75,41 @@ impl Clients {
             + tree_bytes(self.expiring.len(), size_of::<(u64, Box<[u8]>)>())
     }
 
-    /// Ends the sessions whose time is over.
-    pub fn expire(&mut self, now_ms: u64) {
-        while let Some((expires_ms, _)) = self.expiring.first()
-            && *expires_ms <= now_ms
-            && let Some((_, name)) = self.expiring.pop_first()
-        {
-            self.remove(&name);
+    /// Takes the next session away whose time is over; its name.
+    fn next_ended(&mut self, now_ms: u64) -> Option<Box<[u8]>> {
+        let (expires_ms, _) = self.expiring.first()?;
+        if *expires_ms > now_ms {
+            return None;
+        }
+        let (_, name) = self.expiring.pop_first()?;
+        self.remove(&name);
+        Some(name)
+    }
+
+    /// A start has found a session.
+    pub fn restore(&mut self, name: &[u8], session: SleepingSession) {
+        if session.is_awake {
+            self.awake.push(name.into());
+        }
+        self.kept.insert(name.into());
+        let holder = Holder { edge: EdgeId(u16::MAX), connection: NO_CONNECTION };
+        let (user, session) = (session.user, Some(Box::new(session)));
+        self.remove(name);
+        self.insert(name, Client { holder, user, session, waiting: None });
+    }
+
+    /// The clients of these sessions were connected when the node ended: their time begins now.
+    fn begin_restored(&mut self, now_ms: u64) {
+        for name in std::mem::take(&mut self.awake) {
+            if let Some(mut client) = self.remove(&name) {
+                if let Some(session) = &mut client.session {
+                    session.expires_ms = match session.expiry_s {
+                        u32::MAX => u64::MAX,
+                        expiry_s => now_ms.saturating_add(u64::from(expiry_s) * 1_000),
+                    };
+                }
+                self.insert(&name, client);
+            }
         }
     }
 
@@ -88,6 +123,17 @@ impl Clients {
             self.expiring.remove(&(session.expires_ms, name.into()));
         }
         Some(client)
+    }
+
+    /// Notes whether the log has the session of a name. False: that changes nothing, as there is
+    /// none and was none.
+    pub fn note_kept(&mut self, name: &[u8], is_kept: bool) -> bool {
+        if is_kept {
+            self.kept.insert(name.into());
+            true
+        } else {
+            self.kept.remove(name)
+        }
     }
 
     fn insert(&mut self, name: &[u8], client: Client) {
@@ -115,10 +161,29 @@ impl Home {
         }
     }
 
+    /// Ends the sessions whose time is over.
+    pub(super) fn end_sessions(&mut self, turn: &mut Turn<'_>) {
+        if !self.clients.awake.is_empty() {
+            self.clients.begin_restored(turn.now_ms);
+        }
+        while let Some(name) = self.clients.next_ended(turn.now_ms) {
+            self.keep_session(&name, None, turn);
+        }
+    }
+
+    /// Keeps the session of a connection that has its name.
+    pub(super) fn keep_if_held(&mut self, edge: EdgeId, kept: &Leave, turn: &mut Turn<'_>) {
+        let holder = Holder { edge, connection: kept.connection };
+        let client = self.clients.known.get(&kept.name[..]);
+        if client.is_some_and(|client| client.holder == holder && client.session.is_none()) {
+            self.keep_session(&kept.name, kept.session.as_deref(), turn);
+        }
+    }
+
     /// A client takes its name. If a connection has it, that one leaves first.
     pub(super) fn claim(&mut self, edge: EdgeId, claim: Claim, turn: &mut Turn<'_>) {
         let Claim { name, user, connection, is_clean } = claim;
-        self.clients.expire(turn.now_ms);
+        self.end_sessions(turn);
         let holder = Holder { edge, connection };
         let Some(known) = self.clients.known.get_mut(&name[..]) else {
             self.clients.insert(&name, Client { holder, user, session: None, waiting: None });
@@ -137,9 +202,14 @@ impl Home {
         let Some(before) = self.clients.remove(&name) else {
             return;
         };
+        if is_clean {
+            self.keep_session(&name, None, turn);
+        }
         // Its edge may still have the will of the session.
         let letter = ToEdge::TakenOver { connection: before.holder.connection, is_clean };
-        turn.out.post(before.holder.edge, letter);
+        if before.holder.edge != EdgeId(u16::MAX) {
+            turn.out.post(before.holder.edge, letter);
+        }
         let session = before.session.filter(|_| !is_clean);
         self.clients.insert(&name, Client { holder, user, session: None, waiting: None });
         turn.out.post(edge, ToEdge::Claimed { connection, result: Ok(session) });
@@ -163,6 +233,8 @@ impl Home {
             return;
         };
         let session = session.filter(|session| session.expires_ms > turn.now_ms);
+        let is_over = waiting.as_ref().is_some_and(|waiting| waiting.is_clean);
+        self.keep_session(&name, session.as_deref().filter(|_| !is_over), turn);
         match waiting {
             Some(waiting) => {
                 let Waiting { holder, is_clean } = *waiting;

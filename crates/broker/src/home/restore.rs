@@ -70,6 +70,7 @@ impl Home {
         let topic = self.interests.topics.find(name, local);
         let share = self.partitions[local as usize].share;
         self.retain(topic.ok_or(Code::Internal)?, share, Some(record));
+        self.restore_session(name, record);
         Ok(())
     }
 

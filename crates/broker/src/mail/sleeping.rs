@@ -11,6 +11,13 @@ use stdx::handing::Hand;
 /// A session without a connection.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Hand)]
 pub struct SleepingSession {
+    /// The user, as a hash: the session belongs to it.
+    pub user: u64,
+    /// The client is connected: this is how its session would sleep. Then the time of its end
+    /// begins with the start that finds it.
+    pub is_awake: bool,
+    /// The session lasts so long without a connection, in seconds; `u32::MAX`: for ever.
+    pub expiry_s: u32,
     /// The session ends at this time, in milliseconds since 1970; `u64::MAX`: never.
     pub expires_ms: u64,
     /// Distinguishes the session from others of the same name.

@@ -52,6 +52,8 @@ pub enum ToHome {
     Claim(Claim),
     /// A connection gives the name of its client back, perhaps with a session that outlives it.
     Leave(Leave),
+    /// How the session of a connection would sleep, to be kept in the log.
+    KeepSession(Leave),
     /// The edge has no subscription to this filter any more.
     RemoveFilter {
         /// The filter.

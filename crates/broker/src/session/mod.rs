@@ -44,6 +44,8 @@ pub(crate) enum State {
     Line(Box<line::Line>),
     /// A session of MQTT, for as long as it lasts.
     Mqtt(Box<mqtt::Mqtt>),
+    /// A WebSocket for MQTT, before CONNECT.
+    MqttOpening(Box<mqtt::MqttOpening>),
     /// Items of a frame that wait for a later turn.
     Items(items::Items),
     /// A credential that waits for a decision, or has one.
@@ -60,6 +62,7 @@ impl State {
             State::Items(items) => Some(items.buffered_bytes()),
             State::Publishing(_) | State::History(_) | State::Poll(_) | State::Events(_) => None,
             State::Mqtt(mqtt) => mqtt.buffered_bytes(),
+            State::MqttOpening(opening) => opening.buffered_bytes(),
             #[cfg(feature = "line-protocol")]
             State::Line(_) => None,
         }
@@ -80,6 +83,7 @@ impl State {
             State::Poll(poll) => size_of_val(&**poll),
             State::Events(events) => size_of_val(&**events) + events.topics_bytes(),
             State::Mqtt(mqtt) => size_of_val(&**mqtt) + mqtt.name.len(),
+            State::MqttOpening(opening) => size_of_val(&**opening),
             #[cfg(feature = "line-protocol")]
             State::Line(line) => size_of_val(&**line) + line.topics_bytes(),
         }

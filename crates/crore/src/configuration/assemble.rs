@@ -150,6 +150,7 @@ fn mqtt_settings(configuration: &Configuration) -> MqttSettings {
         keep_alive_max_s: mqtt.keep_alive_max.as_secs() as u16,
         packet_bytes_max: mqtt.packet_bytes_max,
         session_expiry_v3_s: mqtt.session_expiry_v3.as_secs() as u32,
+        assigns_names: mqtt.assigned_ids,
         qos_max: mqtt.qos_max,
         may_retain: mqtt.retained,
         acknowledges_refused: mqtt.v3_refusals == V3Refusals::Acknowledge,

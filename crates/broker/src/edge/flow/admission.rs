@@ -97,7 +97,9 @@ impl Edge {
             Publisher::Connection(index) => {
                 self.permit(index, Action::Publish, topic.into()).map_err(refused)?;
             }
-            Publisher::Operator if sys::is_reserved(offer.topic) => {
+            Publisher::Operator
+                if sys::is_reserved(offer.topic) || sys::is_of_sessions(offer.topic) =>
+            {
                 return Err(refused(ErrorCode::Forbidden));
             }
             Publisher::Operator => {}

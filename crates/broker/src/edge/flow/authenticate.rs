@@ -77,6 +77,10 @@ impl Edge {
         action: Action,
         wanted: Filter<'_>,
     ) -> Result<(), ErrorCode> {
+        if sys::is_of_sessions(wanted.as_str()) {
+            self.statistics.forbidden.count(action);
+            return Err(ErrorCode::Forbidden);
+        }
         let is_read = action != Action::Publish;
         let is_open = self.settings.entitlement.is_some() || self.settings.sys.is_open;
         if !sys::is_reserved(wanted.as_str()) || is_read && is_open {

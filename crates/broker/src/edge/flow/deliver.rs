@@ -32,6 +32,9 @@ impl Edge {
             return;
         };
         let takers = self.subscriptions.takers(home, index, &mut self.work.targets);
+        if takers.by_filter.is_some() && self.statistics.mqtt_sessions > 0 {
+            self.mark_for_mqtt(takers.single);
+        }
         if let Some(subscription) = takers.single {
             self.deliver_live(subscription, &mut delivery);
         } else if !self.work.targets.is_empty() {
@@ -80,7 +83,6 @@ impl Edge {
     }
 
     fn deliver_live(&mut self, subscription: SubIndex, delivery: &mut Delivery<'_>) {
-        self.mark_for_mqtt(subscription);
         if self.subscriptions.take_live(subscription, delivery.view.offset()) {
             self.deliver_to(subscription, delivery);
         }

@@ -22,6 +22,7 @@ use wire::http::event_stream::EVENT_STREAM_MEDIA_TYPE;
 use wire::http::request::Request;
 use wire::http::response::CONTINUE;
 use wire::http::{BodyDecoder, BodyFraming, BodyPart, HeadLimits, HeadScan, Target};
+use wire::mqtt;
 use wire::native::{self, CloseCode, ErrorCode};
 use wire::websocket::handshake::Upgrade;
 
@@ -133,7 +134,7 @@ impl Edge {
         if let Some(fault) = refused {
             return Err(fault);
         }
-        let is_lasting = matches!(route, Route::Native | Route::Echo | Route::Events)
+        let is_lasting = matches!(route, Route::Native | Route::Mqtt | Route::Echo | Route::Events)
             || request.method == "GET" && route::accepts(request, EVENT_STREAM_MEDIA_TYPE);
         // A client admitted now would miss the notice to leave.
         if self.is_draining() && is_lasting {
@@ -164,6 +165,12 @@ impl Edge {
             (Route::Native, _) => {
                 parameters::check(target, &[])?;
                 *early = self.upgrade(index, request, Protocol::NativeStart, answer);
+                Ok(())
+            }
+            (Route::Mqtt, _) if !self.settings.mqtt.is_on => Err(ErrorCode::NotFound.into()),
+            (Route::Mqtt, _) => {
+                parameters::check(target, &[])?;
+                self.upgrade(index, request, Protocol::MqttWebSocketStart, answer);
                 Ok(())
             }
             (Route::Echo, _) => {
@@ -242,7 +249,10 @@ impl Edge {
         protocol: Protocol,
         answer: &Answer,
     ) -> Vec<u8> {
-        let subprotocols: &[&str] = if protocol.facts().awaits_hello {
+        let is_mqtt = protocol.facts().is_mqtt;
+        let subprotocols: &[&str] = if is_mqtt {
+            &[mqtt::SUBPROTOCOL, mqtt::SUBPROTOCOL_V3_1]
+        } else if protocol.facts().awaits_hello {
             &[native::SUBPROTOCOL, native::SUBPROTOCOL_JSON]
         } else {
             &[]
@@ -257,10 +267,11 @@ impl Edge {
                 _ => protocol,
             };
             let deflate = match self.settings.compression {
+                _ if is_mqtt => None,
                 Some(_) => upgrade.choose_deflate()?,
                 None => None,
             };
-            let early = if protocol.facts().awaits_hello {
+            let early = if protocol.facts().awaits_hello && !is_mqtt {
                 let kind = protocol.facts().form.opcode();
                 upgrade.early_messages(native::EARLY_FRAME_PREFIX, kind)?
             } else {

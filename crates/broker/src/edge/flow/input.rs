@@ -92,7 +92,7 @@ impl Edge {
         if slot.is(flag::CHOKED | flag::CLOSING | flag::RESUMED | flag::HELD) {
             return;
         }
-        if slot.input != NONE || self.has_items(index) {
+        if slot.input != NONE || self.has_items(index) || self.has_mqtt_rest(index) {
             return self.connections.resume(index);
         }
         self.out.readable.extend(self.connections.take_unread(index));
@@ -122,6 +122,7 @@ impl Edge {
         if !self.continue_items(index) {
             return self.choke(index);
         }
+        self.continue_mqtt(index);
         if self.connections.slots.get(key).is_none() {
             return;
         }

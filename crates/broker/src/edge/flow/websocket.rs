@@ -23,7 +23,9 @@ impl Edge {
         }
         self.begin_frame();
         let limits = &self.settings.limits;
-        let message_bytes_max = if facts.transport == Transport::Echo {
+        let message_bytes_max = if facts.is_mqtt {
+            self.packet_bytes_max(index)
+        } else if facts.transport == Transport::Echo {
             limits.echo_bytes_max
         } else {
             self.input_bytes_max(index, limits.frame_bytes_max)
@@ -31,6 +33,7 @@ impl Edge {
         let new = Assembler::with_deflate(self.window_bits(index) != 0);
         let (mut assembler, mut buffer) = match self.connections.slots[index].state {
             NONE => (new, Vec::new()),
+            _ if facts.is_mqtt => self.take_mqtt_assembly(index).unwrap_or((new, Vec::new())),
             _ => match self.take_state(index) {
                 Some(State::Assembly(assembler, buffer)) => (assembler, buffer),
                 _ => (new, Vec::new()),
@@ -66,7 +69,9 @@ impl Edge {
                 Progress::Stop
             }
         };
-        if assembler.is_open() {
+        if assembler.is_open() && facts.is_mqtt {
+            self.put_mqtt_assembly(index, (assembler, buffer));
+        } else if assembler.is_open() {
             self.set_state(index, State::Assembly(assembler, buffer));
         }
         progress
@@ -83,6 +88,7 @@ impl Edge {
                     self.send_frame(index, Opcode::Pong, payload);
                 }
             }
+            Event::Binary(bytes) if facts.is_mqtt => self.mqtt_message(index, bytes),
             Event::Text(text) if is_echo => self.echo(index, Opcode::Text, text.as_bytes()),
             Event::Binary(bytes) if is_echo => self.echo(index, Opcode::Binary, bytes),
             Event::Text(text) if facts.form == Form::Json => self.json_message(index, text),

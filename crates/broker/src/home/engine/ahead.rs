@@ -101,6 +101,7 @@ impl Home {
             | ToHome::FindRetained(_)
             | ToHome::Claim(_)
             | ToHome::Leave(_)
+            | ToHome::KeepSession(_)
             | ToHome::RemoveFilter { .. }
             | ToHome::Credit { .. }) => return Some(other),
         };

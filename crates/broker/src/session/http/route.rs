@@ -11,6 +11,8 @@ pub(crate) enum Route {
     Greeting,
     /// `/crore`: the native protocol over WebSocket.
     Native,
+    /// `/mqtt`: MQTT over WebSocket.
+    Mqtt,
     /// `/echo` and `/ws/echo`.
     Echo,
     /// `/topics/` and a name, or `/topics?topic=`.
@@ -30,9 +32,12 @@ impl Route {
     /// The methods that it has, for `Allow`.
     pub fn methods(&self) -> &'static str {
         match self {
-            Route::Greeting | Route::Native | Route::Echo | Route::Events | Route::Retained(_) => {
-                "GET, OPTIONS"
-            }
+            Route::Greeting
+            | Route::Native
+            | Route::Mqtt
+            | Route::Echo
+            | Route::Events
+            | Route::Retained(_) => "GET, OPTIONS",
             Route::Topic(_) => "GET, POST, OPTIONS",
             Route::Publish => "POST, OPTIONS",
             #[cfg(feature = "line-protocol")]
@@ -49,6 +54,7 @@ impl Route {
         match &*path {
             "/" => Ok(Route::Greeting),
             "/crore" => Ok(Route::Native),
+            "/mqtt" => Ok(Route::Mqtt),
             "/echo" | "/ws/echo" => Ok(Route::Echo),
             "/publish" => Ok(Route::Publish),
             "/events" => Ok(Route::Events),
@@ -101,6 +107,7 @@ mod tests {
             assert_eq!(Route::of(&parsed), expected, "{target}");
         };
         check("/crore", Ok(Route::Native));
+        check("/mqtt", Ok(Route::Mqtt));
         check("/echo?x=1", Ok(Route::Echo));
         check("/topics/a/b", Ok(Route::Topic("a/b".into())));
         check("/topics//a/b", Ok(Route::Topic("/a/b".into())));

@@ -21,6 +21,7 @@ use stdx::chunk::Slice;
 use stdx::handing::{Hand, Input, Layout};
 use subscribing::Subscribing;
 use wire::mqtt::Version;
+use wire::websocket::message::Assembler;
 
 /// Bytes of a client's name, as it becomes a level of a topic.
 pub(crate) const NAME_BYTES_MAX: usize = 240;
@@ -51,6 +52,8 @@ pub(crate) struct Mqtt {
     pub instance: u64,
     /// Publications with QoS 2 so far.
     pub published: u64,
+    /// Acknowledgements since the session was last written.
+    pub acknowledged: u16,
     /// Publications with QoS 2 that the client has not released.
     pub received: Vec<Received>,
     /// Messages that the client has not acknowledged in full.
@@ -64,8 +67,20 @@ pub(crate) struct Mqtt {
     pub waking: Option<Box<SleepingSession>>,
     /// Retained messages that wait for room in the window.
     pub retained: Vec<WaitingRetained>,
-    /// The beginning of a packet, where packets come in messages of a WebSocket.
+    /// The beginning of a packet, where packets come in messages of a WebSocket, or bytes that came
+    /// while the connection could not continue.
     pub partial: Vec<u8>,
+    /// The latter: they are to be dealt with when it can.
+    pub is_held: bool,
+    /// A message of a WebSocket that has come in part.
+    pub assembly: Option<Box<(Assembler, Vec<u8>)>>,
+}
+
+/// The state of a WebSocket before CONNECT has come in full.
+#[derive(Default, Hand)]
+pub(crate) struct MqttOpening {
+    pub partial: Vec<u8>,
+    pub assembly: Option<Box<(Assembler, Vec<u8>)>>,
 }
 
 /// The link between the connection and the name of its client.
@@ -147,13 +162,26 @@ impl Hand for Spoken {
 }
 
 impl Mqtt {
-    /// Bytes of the beginning of a packet; none without one.
+    /// Bytes of unfinished packets and messages; none without one.
     pub fn buffered_bytes(&self) -> Option<usize> {
-        (!self.partial.is_empty()).then(|| self.partial.capacity())
+        buffered(&self.partial, self.assembly.as_deref())
     }
 
     /// Whether the client speaks version 5.
     pub fn is_v5(&self) -> bool {
         self.version.0.has_properties()
     }
+}
+
+impl MqttOpening {
+    /// Bytes of unfinished packets and messages; none without one.
+    pub fn buffered_bytes(&self) -> Option<usize> {
+        buffered(&self.partial, self.assembly.as_deref())
+    }
+}
+
+fn buffered(partial: &Vec<u8>, assembly: Option<&(Assembler, Vec<u8>)>) -> Option<usize> {
+    let of_assembly = assembly.map(|(_, message)| message.capacity());
+    let of_partial = (!partial.is_empty()).then(|| partial.capacity());
+    of_partial.into_iter().chain(of_assembly).reduce(|one, other| one + other)
 }

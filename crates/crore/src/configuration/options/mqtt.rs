@@ -33,6 +33,8 @@ options! {
     /// Time after which a session of version 3 without "clean session" ends, if its client does not
     /// return. Clients of version 5 say it themselves.
     session_expiry_v3: Duration = "1d", seconds(0, 31_536_000), Reload;
+    /// A client without an identifier gets one; else it is refused.
+    assigned_ids: bool = "true", Kind::Boolean, Reload;
     /// The highest QoS of publications. The node ends the connection of a client that sends more.
     qos_max: u8 = "2", count(0, 2), Reload;
     /// Clients may publish messages that are retained. The node ends the connection of a client

@@ -15,6 +15,7 @@ use crate::session::mqtt::open::Opened;
 use crate::session::mqtt::refusal::connect_reason_of;
 use crate::session::mqtt::{Link, Mqtt, NAME_BYTES_MAX, Spoken, Will};
 use crate::session::{Credential, State};
+use crate::sys::session_topic;
 use crate::topic::TopicName;
 use log::FurtherFields;
 use stdx::hash::{Seed, keyed};
@@ -46,7 +47,11 @@ impl Edge {
 
     /// What needs no credential to be known.
     fn check_connect(&mut self, connect: &Connect<'_>) -> Result<(), ReasonCode> {
-        if !connect.is_client_id_permitted() || connect.client_id.len() > NAME_BYTES_MAX {
+        let lacks_name = connect.client_id.is_empty() && !self.settings.mqtt.assigns_names;
+        if lacks_name
+            || !connect.is_client_id_permitted()
+            || connect.client_id.len() > NAME_BYTES_MAX
+        {
             return Err(ReasonCode::ClientIdInvalid);
         }
         if connect.properties.authentication_method().is_some() {
@@ -97,8 +102,12 @@ impl Edge {
     /// The credential of a CONNECT that has waited is accepted.
     pub(crate) fn answer_connect(&mut self, index: ConnIndex, packet: &[u8]) {
         match ClientPacket::decode(None, PACKET_BYTES_MAX, packet) {
-            Ok(Step::Done { value: ClientPacket::Connect(connect), .. }) => {
+            Ok(Step::Done { value: ClientPacket::Connect(connect), consumed }) => {
                 self.mqtt_claim(index, &connect);
+                if let Some(mqtt) = self.mqtt_of(index) {
+                    mqtt.partial = packet[consumed..].to_vec();
+                    mqtt.is_held = !mqtt.partial.is_empty();
+                }
             }
             _ => debug_assert!(false, "it was decoded before"),
         }
@@ -160,6 +169,7 @@ impl Edge {
             problem_information: properties.request_problem_information().unwrap_or(true),
             instance,
             published: 0,
+            acknowledged: 0,
             received: Vec::new(),
             opened: Opened::new(receive_max.min(self.settings.mqtt.inflight_max)),
             subscribing: Default::default(),
@@ -168,6 +178,8 @@ impl Edge {
             waking: None,
             retained: Vec::new(),
             partial: Vec::new(),
+            is_held: false,
+            assembly: None,
         };
         let slot = &mut self.connections.slots[index];
         slot.protocol = match slot.protocol {
@@ -189,8 +201,7 @@ impl Edge {
 
     /// The home that a client's name belongs to.
     pub(crate) fn home_of_client(&self, name: &[u8]) -> HomeId {
-        let topic = format!("$mqtt/s/{}", String::from_utf8_lossy(name));
-        let (_, partition) = self.settings.locate(&topic);
+        let (_, partition) = self.settings.locate(&session_topic(name));
         self.settings.home_of(partition)
     }
 
@@ -330,7 +341,7 @@ impl Edge {
         // A reason that version 3 has no number for is told by the end alone.
         let _ = packet.encode(version, &Limits::default(), &mut bytes);
         self.send_mqtt(index, &bytes);
-        self.close(index);
+        self.close_mqtt(index);
     }
 
     /// DISCONNECT: the client takes its leave; its will is published only if it says so.

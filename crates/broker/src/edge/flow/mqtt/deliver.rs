@@ -24,6 +24,7 @@ use crate::session::mqtt::options::Options;
 use log::{Flags, RecordView};
 use stdx::chunk::Slice;
 use wire::mqtt::SubscriptionId;
+use wire::websocket::frame::{Opcode, encode_header};
 
 /// Why a message goes to a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -181,7 +182,9 @@ impl Edge {
         let mqtt = self.mqtt_ref(index)?;
         let has_bound = mqtt.packet_bytes_max != wire::mqtt::PACKET_BYTES_MAX;
         let is_of_all = message.ids.is_empty() && !has_bound;
-        is_of_all.then(|| usize::from(mqtt.is_v5()) << 1 | usize::from(message.retain()))
+        let is_websocket = self.connections.slots[index].facts().is_websocket;
+        let bits = [is_websocket, mqtt.is_v5(), message.retain()];
+        is_of_all.then(|| bits.iter().fold(0, |form, bit| form << 1 | usize::from(*bit)))
     }
 
     /// Puts the packet of a message with QoS 0 into the ring; none if the client takes no packet of
@@ -195,7 +198,7 @@ impl Edge {
         let mut head = std::mem::take(&mut self.work.scratch);
         head.clear();
         let is_encoded = self.encode_head(index, message, None, &mut head);
-        let place = is_encoded.then(|| self.enter_packet(&head, message, origin));
+        let place = is_encoded.then(|| self.enter_packet(index, &head, message, origin));
         self.work.scratch = head;
         place
     }
@@ -224,13 +227,24 @@ impl Edge {
         is_encoded
     }
 
-    fn enter_packet(&mut self, head: &[u8], message: &Message<'_>, origin: Origin) -> FrameNumber {
+    /// Puts a packet into the ring, in the form of the connection.
+    fn enter_packet(
+        &mut self,
+        index: ConnIndex,
+        head: &[u8],
+        message: &Message<'_>,
+        origin: Origin,
+    ) -> FrameNumber {
         let payload = message.view.payload();
-        if head.len() + payload.len() > BODY_COPY_MAX {
+        let bytes = head.len() + payload.len();
+        let header = encode_header(true, Opcode::Binary, bytes, None);
+        let is_websocket = self.connections.slots[index].facts().is_websocket;
+        let header = if is_websocket { header.as_bytes() } else { &[] };
+        if bytes > BODY_COPY_MAX {
             let body = message.record.sub(message.view.payload_start()..);
-            self.enter(&[head], body, origin)
+            self.enter(&[header, head], body, origin)
         } else {
-            self.enter(&[head, payload], Slice::empty(), origin)
+            self.enter(&[header, head, payload], Slice::empty(), origin)
         }
     }
 
@@ -275,7 +289,7 @@ impl Edge {
                 self.encode_head(index, message, id.map(|id| (qos, id, false)), &mut head);
             }
             self.statistics.delivered += 1;
-            let place = self.enter_packet(&head, message, Origin::Private);
+            let place = self.enter_packet(index, &head, message, Origin::Private);
             self.push_place(index, place);
         }
         self.work.scratch = head;
@@ -301,14 +315,17 @@ impl Edge {
         self.connections.slots[index].set(flag::LAGGING);
     }
 
-    /// A plain subscription takes the message that comes next: filters of its connection do not.
-    #[inline]
-    pub(crate) fn mark_for_mqtt(&mut self, subscription: SubIndex) {
-        let index = self.subscriptions[subscription].connection;
+    /// Plain subscriptions take the message that comes next (a single one, or the targets): filters
+    /// of their connections do not.
+    #[cold]
+    pub(crate) fn mark_for_mqtt(&mut self, single: Option<SubIndex>) {
         let next = self.subscriptions.next_serial();
-        let slot = &mut self.connections.slots[index];
-        if slot.facts().is_mqtt && slot.subscriptions_count > 1 {
-            slot.filter_mark = next;
+        for subscription in single.into_iter().chain(self.work.targets.iter().copied()) {
+            let index = self.subscriptions[subscription].connection;
+            let slot = &mut self.connections.slots[index];
+            if slot.facts().is_mqtt && slot.subscriptions_count > 1 {
+                slot.filter_mark = next;
+            }
         }
     }
 
@@ -321,7 +338,7 @@ impl Edge {
         delivery: &Delivery<'_>,
     ) {
         let serial = self.subscriptions.serial();
-        let mut forms: [Option<FrameNumber>; 4] = [None; 4];
+        let mut forms: [Option<FrameNumber>; 8] = [None; 8];
         let mut matching = Vec::new();
         let mut ids = Vec::new();
         for &subscription in targets {

@@ -14,6 +14,8 @@ use crate::position::Position;
 use crate::session::State;
 use crate::session::mqtt::options::Options;
 use crate::session::mqtt::{Link, Mqtt, Will};
+use crate::settings::Durability;
+use crate::sys::session_topic;
 use log::FurtherFields;
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
@@ -44,6 +46,23 @@ impl Edge {
             }
         }
         self.set_state(index, State::Mqtt(mqtt));
+    }
+
+    /// Writes the session of a connection that goes on, where its log is on disk.
+    pub(crate) fn keep_mqtt_session(&mut self, index: ConnIndex) {
+        let Some(mqtt) = self.mqtt_ref(index) else {
+            return;
+        };
+        let (_, partition) = self.settings.locate(&session_topic(&mqtt.name));
+        let is_durable = self.settings.log_of(partition).durability == Durability::Disk;
+        if !is_durable || mqtt.expiry_s == 0 || mqtt.link != Link::Held {
+            return;
+        }
+        let session = Some(Box::new(self.sleep(index, mqtt)));
+        let name = Slice::copy_of(&mqtt.name);
+        let connection = self.connections.slots.key(index);
+        let home = self.settings.home_of(partition);
+        self.request(home, ToHome::KeepSession(Leave { name, connection, session }));
     }
 
     /// The session as it sleeps.
@@ -91,6 +110,9 @@ impl Edge {
             is_answered: it.is_answered,
         });
         SleepingSession {
+            user: self.user_hash(index),
+            is_awake: mqtt.link == Link::Held,
+            expiry_s: mqtt.expiry_s,
             expires_ms,
             instance: mqtt.instance,
             published: mqtt.published,

@@ -11,16 +11,18 @@ mod leave;
 mod publish;
 mod subscribe;
 mod wake;
+mod websocket;
 
 use crate::edge::{Edge, End, Progress};
 use crate::ids::ConnIndex;
 use crate::notice::Notice;
-use crate::protocol::Protocol;
+use crate::protocol::{Protocol, flag};
 use crate::session::State;
 use crate::session::mqtt::Mqtt;
 use crate::session::mqtt::encode::{append, disconnect};
 use wire::codec::Step;
 use wire::mqtt::{ClientPacket, MqttError, PacketType, ReasonCode, ServerPacket, Version};
+use wire::websocket::frame::Opcode;
 
 /// Whether a connection that begins with this byte speaks MQTT: methods of HTTP are letters.
 pub(crate) fn is_first_of_mqtt(byte: u8) -> bool {
@@ -31,7 +33,7 @@ impl Edge {
     /// Whether the node serves MQTT, and nothing has come from the connection.
     pub(crate) fn may_begin_mqtt(&self, index: ConnIndex) -> bool {
         let slot = &self.connections.slots[index];
-        self.settings.mqtt.is_on && slot.is(crate::protocol::flag::STARTING)
+        self.settings.mqtt.is_on && slot.is(flag::STARTING)
     }
 
     /// The first byte of a connection is that of CONNECT.
@@ -50,7 +52,10 @@ impl Edge {
         match ClientPacket::decode(version, bytes_max, input) {
             Ok(Step::More { needed }) => Progress::Needs(needed),
             Ok(Step::Done { value, consumed }) => {
-                self.mqtt_packet(index, &value, &input[..consumed]);
+                // Of a WebSocket what follows in the message waits with CONNECT.
+                let is_websocket = self.connections.slots[index].facts().is_websocket;
+                let packet = if is_websocket { input } else { &input[..consumed] };
+                self.mqtt_packet(index, &value, packet);
                 self.pause_for_log(index);
                 Progress::Consumed(consumed)
             }
@@ -62,7 +67,7 @@ impl Edge {
     }
 
     /// The longest packet that a client may send.
-    fn packet_bytes_max(&self, index: ConnIndex) -> u32 {
+    pub(crate) fn packet_bytes_max(&self, index: ConnIndex) -> u32 {
         let of_frames = self.settings.limits.frame_bytes_max;
         let bytes_max = self.settings.mqtt.packet_bytes_max.unwrap_or(of_frames);
         self.input_bytes_max(index, bytes_max)
@@ -88,7 +93,7 @@ impl Edge {
                     return self.mqtt_disconnect(index, reason);
                 }
                 self.note_end(index, End::ENDED);
-                self.close(index);
+                self.close_mqtt(index);
             }
             // CONNECT has named no method.
             ClientPacket::Auth(_) => self.mqtt_disconnect(index, ReasonCode::ProtocolError),
@@ -107,10 +112,10 @@ impl Edge {
                 self.refuse_connect(index, version, error.reason());
             }
             // It is no client of MQTT, or takes itself for a server.
-            MqttError::WrongDirection(_) | MqttError::ConnectRepeated => self.close(index),
-            MqttError::HeaderFlags(_) if is_of_server(input) => self.close(index),
+            MqttError::WrongDirection(_) | MqttError::ConnectRepeated => self.close_mqtt(index),
+            MqttError::HeaderFlags(_) if is_of_server(input) => self.close_mqtt(index),
             _ if is_begun => self.mqtt_disconnect(index, reason_of_violation(input, error)),
-            _ => self.close(index),
+            _ => self.close_mqtt(index),
         }
     }
 
@@ -122,7 +127,7 @@ impl Edge {
         }
         self.send_mqtt(index, &bytes);
         self.note_end(index, End::FINISHED);
-        self.close(index);
+        self.close_mqtt(index);
     }
 
     /// The node drains: the client is to connect again, to another node if there is one.
@@ -132,26 +137,32 @@ impl Edge {
         let urls = &self.other_addresses(&settings, index);
         let notice = Notice::GoAway { return_after_ms, urls, ticket: None };
         self.notify(index, &notice);
-        if !self.connections.slots[index].is(crate::protocol::flag::CLOSING) {
-            self.close(index); // before CONNACK
+        if !self.connections.slots[index].is(flag::CLOSING) {
+            self.close_mqtt(index); // before CONNACK
         }
     }
 
     /// Queues the packets in a buffer.
     fn send_mqtt(&mut self, index: ConnIndex, bytes: &[u8]) {
-        if !bytes.is_empty() && !self.connections.slots[index].is(crate::protocol::flag::CLOSING) {
+        let slot = &self.connections.slots[index];
+        if bytes.is_empty() || slot.is(flag::CLOSING) {
+            return;
+        }
+        if slot.facts().is_websocket {
+            self.send_frame(index, Opcode::Binary, bytes);
+        } else {
             self.send_private(index, bytes);
         }
     }
 
     fn send_mqtt_packet(&mut self, index: ConnIndex, packet: &ServerPacket<'_>) {
-        let mut bytes = std::mem::take(&mut self.work.scratch);
+        let mut bytes = std::mem::take(&mut self.work.attributes);
         bytes.clear();
         if let Some(mqtt) = self.mqtt_ref(index) {
             append(mqtt, packet, &mut bytes);
         }
         self.send_mqtt(index, &bytes);
-        self.work.scratch = bytes;
+        self.work.attributes = bytes;
     }
 
     /// The session of a connection of MQTT, behind CONNECT.

@@ -16,6 +16,8 @@ use stdx::hash::{Seed, keyed};
 use wire::mqtt::{Ack, PacketId, Properties, Publish, Qos, ReasonCode, ServerPacket};
 use wire::native::{Attributes, ErrorCode, Once, Reference, Tag};
 
+/// Acknowledgements between two writes of a session.
+const KEPT_AFTER: u16 = 256;
 /// Bytes of the key of a publication with QoS 2.
 const KEY_BYTES: usize = 20;
 
@@ -204,9 +206,25 @@ impl Edge {
         self.exchange_went_on(index, result);
     }
 
+    /// Writes the session after a number of acknowledgements: a crash of the node repeats at most
+    /// so many messages.
+    fn keep_now_and_then(&mut self, index: ConnIndex) {
+        let Some(mqtt) = self.mqtt_of(index) else {
+            return;
+        };
+        mqtt.acknowledged += 1;
+        if mqtt.acknowledged >= KEPT_AFTER {
+            mqtt.acknowledged = 0;
+            self.keep_mqtt_session(index);
+        }
+    }
+
     fn exchange_went_on(&mut self, index: ConnIndex, result: Option<Acknowledged>) {
         match result {
-            Some(Acknowledged::Over) => self.room_came(index),
+            Some(Acknowledged::Over) => {
+                self.room_came(index);
+                self.keep_now_and_then(index);
+            }
             // An acknowledgement that does not fit the message ([MQTT-4.3.2-3], [MQTT-4.3.3-3]).
             Some(Acknowledged::Violated) => {
                 self.statistics.protocol_errors += 1;

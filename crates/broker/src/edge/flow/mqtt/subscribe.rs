@@ -222,7 +222,11 @@ impl Edge {
         if let Some(mqtt) = self.mqtt_of(index) {
             granted = decide(mqtt, client, reason, &mut bytes);
         }
+        let is_whole = !bytes.is_empty();
         self.send_mqtt(index, &bytes);
+        if is_whole {
+            self.keep_mqtt_session(index);
+        }
         for key in granted {
             if let Some(subscription) = self.subscriptions.find(key)
                 && let Some(name) = self.name_of_subscription(subscription)
@@ -288,6 +292,7 @@ impl Edge {
             reasons: if is_v5 { reasons[..].into() } else { [].as_slice().into() },
         };
         self.send_mqtt_packet(index, &ServerPacket::UnsubAck(answer));
+        self.keep_mqtt_session(index);
     }
 
     fn end_mqtt_subscription(&mut self, index: ConnIndex, filter: &str) -> Decision {

@@ -1,0 +1,76 @@
+//! The step `mqtt`: clients that others wrote, and Mosquitto's own broker suite, against the binary.
+//!
+//! The suite comes from Debian's sources of Mosquitto 2.0.11, by exact hash. `tests/mqtt` has the
+//! runners; `tests/mqtt/exceptions.txt` names what is left out, with the reason.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::setup;
+use crate::shell::{self, Workspace};
+use crate::steps;
+use crate::tally::Tally;
+
+const SOURCES: &str = "mosquitto_2.0.11.orig.tar.gz";
+const SHA256: &str = "7b36a7198bce85cf31b132f5c6ee36dcf5dadf86fb768501eb1e11ce95d4f78a";
+const MIRRORS: &[&str] = &["http://deb.debian.org/debian", "http://archive.debian.org/debian"];
+const CLIENTS: &str = "mqtt-clients";
+const NPM_FILES: &[&str] = &["package.json", "package-lock.json"];
+
+/// Runs the clients, then the suite.
+pub fn check(workspace: &Workspace) -> Result<Tally> {
+    steps::build(workspace)?;
+    let suite = suite(workspace)?;
+    let libraries = javascript(workspace)?;
+    setup::python_packages(workspace, CLIENTS, "tests/mqtt/requirements.txt")?;
+    let crore = workspace.target.join("release/crore");
+    let python = workspace.foreign().join(CLIENTS).join("bin/python");
+    let mut clients = Command::new(&python);
+    clients.arg("tests/mqtt/clients.py").arg(&crore).current_dir(&workspace.root);
+    clients.env("MOSQUITTO", "/usr/bin").env("MQTT_JS", libraries);
+    let of_clients = shell::run_tests(&mut clients)?;
+    let mut broker = Command::new(&python);
+    broker.arg("tests/mqtt/mosquitto.py").args(["--jobs", "6"]).arg(suite).arg(&crore);
+    Ok(of_clients + shell::run_tests(broker.current_dir(&workspace.root))?)
+}
+
+/// The folder of Mosquitto's tests.
+fn suite(workspace: &Workspace) -> Result<PathBuf> {
+    let folder = workspace.foreign().join("mosquitto");
+    setup::once(&folder, SHA256, || {
+        let archive = folder.join(SOURCES);
+        let fetched = MIRRORS.iter().any(|mirror| {
+            let url = format!("{mirror}/pool/main/m/mosquitto/{SOURCES}");
+            let mut curl = Command::new("curl");
+            curl.args(["--fail", "--silent", "--show-error", "--retry", "3", "--output"]);
+            shell::succeeds(curl.arg(&archive).arg(url))
+        });
+        ensure!(fetched, "no mirror has {SOURCES}");
+        let sum = shell::output(Command::new("sha256sum").arg(&archive))?;
+        ensure!(sum.starts_with(SHA256), "{SOURCES} has another hash: {sum}");
+        let mut tar = Command::new("tar");
+        tar.args(["--extract", "--strip-components=1", "--file"]).arg(&archive);
+        shell::run(tar.arg("--directory").arg(&folder))
+    })
+    .context("the sources of Mosquitto")?;
+    Ok(folder.join("test"))
+}
+
+/// A folder with MQTT.js.
+fn javascript(workspace: &Workspace) -> Result<PathBuf> {
+    let folder = workspace.foreign().join("mqtt-js");
+    let lists = workspace.root.join("tests/mqtt");
+    let lock = fs::read_to_string(lists.join(NPM_FILES[1]))?;
+    setup::once(&folder, &lock, || {
+        for file in NPM_FILES {
+            fs::copy(lists.join(file), folder.join(file))?;
+        }
+        let arguments = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"];
+        shell::run(workspace.command(&arguments).current_dir(&folder))
+    })
+    .context("MQTT.js")?;
+    Ok(folder)
+}
