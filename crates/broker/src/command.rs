@@ -70,11 +70,11 @@ pub(crate) struct Publish<'a> {
     pub once: Option<Once<'a>>,
     /// Only in this life of the log.
     pub expected_epoch: Option<u64>,
-    /// What only MQTT has.
+    /// Properties of MQTT; none of another protocol.
     pub mqtt: Option<OfMqtt<'a>>,
 }
 
-/// What only publications of MQTT have.
+/// Properties that only publications of MQTT have.
 #[derive(Clone, Copy)]
 pub(crate) struct OfMqtt<'a> {
     /// 0 to 2.

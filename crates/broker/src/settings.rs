@@ -63,8 +63,8 @@ pub struct MqttSettings {
     pub topic_alias_max: u16,
     /// The longest keep alive of a client of version 5, in seconds; 0: the client's.
     pub keep_alive_max_s: u16,
-    /// The longest packet of a client, in bytes, which a client of version 5 is told; none: as long
-    /// as other frames, and the client is not told.
+    /// The longest packet of a client, in bytes, announced to clients of version 5; none: as long
+    /// as other frames, without an announcement.
     pub packet_bytes_max: Option<u32>,
     /// A session of version 3 that is not clean lasts so long without a connection, in seconds.
     pub session_expiry_v3_s: u32,

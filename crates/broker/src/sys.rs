@@ -24,7 +24,7 @@ pub const NODES_JOINED: &str = "$sys/nodes/joined";
 /// A node of the cluster has stopped, or reports itself no more.
 pub const NODES_LEFT: &str = "$sys/nodes/left";
 
-/// What the topics of MQTT's sessions begin with.
+/// The beginning of the topics of MQTT's sessions.
 const SESSIONS: &str = "$mqtt/s/";
 
 /// Whether a topic, or a filter's topics, are the node's own.

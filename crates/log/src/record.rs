@@ -8,17 +8,17 @@
 //! 16  prev          u64  the topic has no record between prev and offset
 //! 24  time_ms       u64  milliseconds since 1970-01-01 UTC
 //!  32  topic         u32  topic id, assigned by the home shard or by a segment on disk
-//! 36  flags         u16  bit 0 retained, 1 compressed, 2 text, 3-4 QoS, 5 said to be text, 15 control; others 0
+//! 36  flags         u16  bit 0 retained, 1 compressed, 2 text, 3-4 QoS of MQTT, 5 declared text,
+//!                        15 control; others 0
 //! 38  fields_bytes  u16  bytes of the optional fields
 //! 40  fields             any number of: kind u8, length u16, value
 //!     payload            the rest
 //! ```
 //!
 //! Little-endian, unaligned. Field kinds: 1 content type; 2 tag (key length u16, key, value),
-//! repeated; 3 producer (sequence u64, id); 4 idempotency key; 5 to 7 in [`crate::further`]. Readers
-//! skip unknown kinds. A record
-//! with the control bit is not a publication but belongs to the durable store; readers here skip
-//! it.
+//! repeated; 3 producer (sequence u64, id); 4 idempotency key; 5 to 7 in [`crate::FurtherFields`].
+//! Readers skip unknown kinds. A record with the control bit is not a publication but belongs to
+//! the durable store; readers here skip it.
 
 use crate::further::{EXPIRY, ORIGIN, REPLY};
 use crate::memory::MemoryRefused;

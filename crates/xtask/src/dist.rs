@@ -49,7 +49,7 @@ pub const TARGETS: &[Target] = &[Target {
 
 /// The glibc of a release: RHEL 8 and everything newer.
 const GLIBC: &str = "2.28";
-/// What a release has beyond the gate's program.
+/// Features of a release that the gate's program lacks.
 const RELEASE_FEATURES: &str = "engine-vendored";
 const ZIG: &str = "zig";
 /// The environment of the tools that install and examine packages.

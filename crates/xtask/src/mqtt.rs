@@ -1,7 +1,7 @@
-//! The step `mqtt`: clients that others wrote, and Mosquitto's own broker suite, against the binary.
+//! The step `mqtt`: foreign clients, and Mosquitto's own broker suite, against the binary.
 //!
 //! The suite comes from Debian's sources of Mosquitto 2.0.11, by exact hash. `tests/mqtt` has the
-//! runners; `tests/mqtt/exceptions.txt` names what is left out, with the reason.
+//! runners; `tests/mqtt/exceptions.txt` names the tests that are left out, with the reason.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
-//! What an edge keeps for MQTT beside the sessions: how far each stream has come, and wills that
-//! wait.
+//! State of an edge for MQTT beside the sessions: the progress of each stream, and wills that wait.
 //!
 //! The streams' places make the cursor of a session that sleeps: everything up to there was
 //! delivered to its connection, or was nothing for it; everything behind was not. Messages of a
@@ -15,7 +14,7 @@ use stdx::memory::{tree_bytes, vector_bytes};
 /// See the module.
 #[derive(Default, Hand)]
 pub(crate) struct MqttState {
-    /// By partition: the stream to this edge is complete through this offset.
+    /// The offset through which the stream of each partition is complete at this edge.
     through: Vec<u64>,
     /// Wills that wait, by the time at which they are due, in milliseconds of the monotonic clock,
     /// and their connections, which have ended.

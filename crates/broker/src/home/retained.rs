@@ -1,7 +1,7 @@
 //! Retained messages of the topics that a filter covers, page by page.
 //!
 //! Beside the path. A page examines a bounded number of retained messages, so that a filter that
-//! covers few of very many does not hold up a turn; an empty page with a next one is no end.
+//! covers few of very many does not hold up a turn; an empty page may have a next one.
 //!
 //! A message that is replaced between two pages may be missing from both, or be in both: the
 //! subscription exists by then, so that the stream brings the new one.

@@ -18,7 +18,7 @@ use log::RecordView;
 use stdx::chunk::Slice;
 use stdx::handing::{Hand, Input};
 
-/// The form of the records; one of another form is no session.
+/// The form of the records; a start ignores records of another form.
 const FORM: u8 = 1;
 
 impl Home {

@@ -61,8 +61,8 @@ pub enum ToEdge {
         /// The session ends: the client begins a new one.
         is_clean: bool,
     },
-    /// Sessions of MQTT sleep at this home, or none does any more: then what no edge has interest in
-    /// may be for one of them.
+    /// Whether sessions of MQTT sleep at this home: a message without a subscriber may be for one
+    /// of them.
     SessionsSleep(bool),
     /// The index stands for nothing any more, and may be granted anew by a later letter.
     Released {
@@ -195,7 +195,7 @@ pub struct RetainedFound {
     pub subscription: SubscriptionKey,
     /// Names of topics and records.
     pub records: Vec<(Slice, Slice)>,
-    /// Where the next page begins; none: this is the last.
+    /// The beginning of the next page; none: this is the last.
     pub next: Option<u32>,
 }
 

@@ -52,7 +52,7 @@ pub enum ToHome {
     Claim(Claim),
     /// A connection gives the name of its client back, perhaps with a session that outlives it.
     Leave(Leave),
-    /// How the session of a connection would sleep, to be kept in the log.
+    /// The session of a connection as it would sleep, for the log.
     KeepSession(Leave),
     /// The edge has no subscription to this filter any more.
     RemoveFilter {
@@ -181,7 +181,7 @@ pub struct FindRetained {
     pub filter: Slice,
     /// The subscription that asks.
     pub subscription: SubscriptionKey,
-    /// Where the page before ended; 0 at first.
+    /// The end of the page before; 0 at first.
     pub from: u32,
     /// Bounds of the page.
     pub limits: PageLimits,

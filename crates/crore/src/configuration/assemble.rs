@@ -64,7 +64,8 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
     }
 }
 
-/// Addresses for clients, those of MQTT last; with `listen.open` and no address given, all of the machine.
+/// Addresses for clients, those of MQTT last; with `listen.open` and no address given, all of the
+/// machine.
 pub fn client_addresses(configuration: &Configuration) -> Vec<SocketAddr> {
     let Listen { clients, .. } = configuration.read();
     let mut all = addresses(configuration, "listen.clients", clients, OPEN_ADDRESS);
@@ -132,8 +133,7 @@ pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
     }
 }
 
-/// How many addresses of clients are for MQTT, without and with TLS. Without a certificate there
-/// are none with TLS.
+/// The number of addresses for MQTT, without and with TLS. TLS needs a certificate.
 pub fn mqtt_count(configuration: &Configuration) -> (usize, usize) {
     let mqtt: Mqtt = configuration.read();
     let has_tls = configuration.read::<Tls>().certificate_file.is_some();

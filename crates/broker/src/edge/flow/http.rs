@@ -2,7 +2,6 @@
 //! time: the next head is not examined before the answer to this one has been queued (pipelining
 //! keeps its order that way).
 
-use crate::edge::flow::mqtt::is_first_of_mqtt;
 use crate::edge::{Deadline, Edge, NONE, Pressure, Progress, Protocol, flag, make_room};
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
@@ -34,11 +33,6 @@ impl Edge {
         input: &mut [u8],
         scan: &mut HeadScan,
     ) -> Progress {
-        if input.first().is_some_and(|first| is_first_of_mqtt(*first)) && self.may_begin_mqtt(index)
-        {
-            self.begin_mqtt(index);
-            return Progress::Consumed(0);
-        }
         let is_decided = self.connections.slots[index].state != NONE && self.is_decided(index);
         if self.connections.slots[index].state != NONE && !is_decided {
             return self.http_body(index, input);
@@ -250,13 +244,7 @@ impl Edge {
         answer: &Answer,
     ) -> Vec<u8> {
         let is_mqtt = protocol.facts().is_mqtt;
-        let subprotocols: &[&str] = if is_mqtt {
-            &[mqtt::SUBPROTOCOL, mqtt::SUBPROTOCOL_V3_1]
-        } else if protocol.facts().awaits_hello {
-            &[native::SUBPROTOCOL, native::SUBPROTOCOL_JSON]
-        } else {
-            &[]
-        };
+        let subprotocols = subprotocols_of(protocol);
         let checked = Upgrade::check(request).and_then(|upgrade| {
             let chosen = match subprotocols {
                 [] => None,
@@ -476,6 +464,16 @@ impl Edge {
 
     pub(crate) fn close_idle(&mut self, index: ConnIndex) {
         self.close(index);
+    }
+}
+
+/// The subprotocols that a WebSocket of this protocol may have; none is needed without any.
+fn subprotocols_of(protocol: Protocol) -> &'static [&'static str] {
+    let facts = protocol.facts();
+    match (facts.is_mqtt, facts.awaits_hello) {
+        (true, _) => &[mqtt::SUBPROTOCOL, mqtt::SUBPROTOCOL_V3_1],
+        (false, true) => &[native::SUBPROTOCOL, native::SUBPROTOCOL_JSON],
+        (false, false) => &[],
     }
 }
 

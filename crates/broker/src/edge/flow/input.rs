@@ -186,6 +186,7 @@ impl Edge {
             let rest = &mut bytes[consumed..];
             let protocol = self.connections.slots[index].protocol;
             let progress = match protocol {
+                Protocol::Http if self.begins_mqtt(index, rest) => Progress::Consumed(0),
                 Protocol::Http => self.http_input(index, rest, scan),
                 #[cfg(feature = "line-protocol")]
                 Protocol::Line => self.line_input(index, rest),

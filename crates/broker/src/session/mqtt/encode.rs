@@ -4,7 +4,7 @@
 //! (`edge::flow::mqtt::subscribe`), because one packet answers several filters.
 
 use super::Mqtt;
-use super::refusal::{publish_reason_of, subscribe_reason_of};
+use super::refusal::{reason_of, subscribe_reason_of};
 use crate::mail::SubscriptionKey;
 use crate::notice::{Encoded, Notice, Then};
 use log::{Flags, RecordView};
@@ -30,12 +30,12 @@ pub(in crate::session) fn notice(
                     ReasonCode::NoMatchingSubscribers
                 }
                 Ok(_) => ReasonCode::Success,
-                Err(refusal) => publish_reason_of(refusal.code),
+                Err(refusal) => reason_of(refusal.code),
             };
             return published(mqtt, request, reason, out);
         }
         Notice::Failed { reference: Reference::Request(request), refusal, .. } => {
-            return published(mqtt, request, publish_reason_of(refusal.code), out);
+            return published(mqtt, request, reason_of(refusal.code), out);
         }
         Notice::Refused { client, refusal }
         | Notice::Failed { reference: Reference::Subscription(client), refusal, .. } => {
@@ -48,7 +48,7 @@ pub(in crate::session) fn notice(
             return Encoded::ANSWER.then(Then::Close);
         }
         Notice::Failed { reference: Reference::Connection, refusal, .. } => {
-            disconnect(mqtt, super::refusal::reason_of(refusal.code), None, out);
+            disconnect(mqtt, reason_of(refusal.code), None, out);
             return Encoded::ANSWER.then(Then::Close);
         }
         Notice::GoAway { urls, .. } => {
@@ -158,7 +158,7 @@ pub(crate) fn append(mqtt: &Mqtt, packet: &ServerPacket<'_>, out: &mut Vec<u8>) 
         packet_bytes_max: mqtt.packet_bytes_max,
         problem_information: mqtt.problem_information,
     };
-    // What the client has no room for it does not get (MQTT 5.0, section 3.1.2.11.4).
+    // The client does not get a packet that it has no room for (MQTT 5.0, section 3.1.2.11.4).
     let _ = packet.encode(mqtt.version.0, &limits, out);
 }
 

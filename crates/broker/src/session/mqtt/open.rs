@@ -24,10 +24,10 @@ pub(crate) struct Opened {
     resends: Vec<u16>,
 }
 
-/// What an acknowledgement means.
+/// The meaning of an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Acknowledged {
-    /// The exchange goes on.
+    /// The exchange continues.
     Continues,
     /// The exchange is over: the window has room for another message.
     Over,
@@ -49,7 +49,7 @@ impl Opened {
         }
     }
 
-    /// Continues with what a session had open. The window may be smaller than what is open.
+    /// Takes over the open messages of a session. The window may be smaller than their number.
     pub fn wake(&mut self, deliveries: Vec<OpenDelivery>, next_id: u16) {
         let unreceived = deliveries.iter().filter(|open| !open.is_received);
         self.resends = unreceived.map(|open| open.id).collect();

@@ -40,7 +40,7 @@ pub struct Serving {
     pub addresses: Vec<SocketAddr>,
     /// Addresses of clients with TLS.
     pub tls_addresses: Vec<SocketAddr>,
-    /// How many of both are for MQTT; they come last.
+    /// The number of addresses for MQTT among each of both; they come last.
     pub mqtt_count: (usize, usize),
     /// The TLS certificate and key.
     pub tls: Option<Arc<tls::Server>>,

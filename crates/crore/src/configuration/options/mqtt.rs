@@ -20,15 +20,16 @@ options! {
     /// Messages with QoS 1 or 2 that a client may have without acknowledging them. The client's own
     /// Receive Maximum may be less. Others wait in the log.
     inflight_max: u16 = "128", count(1, 65_535), Reload;
-    /// Publications with QoS 1 or 2 that a client of version 5 may have under way (Receive Maximum).
-    /// The node ends the connection of one that has more.
+    /// Publications with QoS 1 or 2 that a client of version 5 may have under way (Receive
+    /// Maximum). The node ends the connection of a client that has more.
     receive_max: u16 = "256", count(1, 65_535), Reload;
     /// The greatest topic alias that a client may use; 0: none.
     topic_alias_max: u16 = "16", count(0, 65_535), Reload;
-    /// The longest keep alive of a client of version 5; 0s: no bound. The client is told.
+    /// The longest keep alive of a client of version 5; 0s: no bound. The node
+    /// announces it (Server Keep Alive).
     keep_alive_max: Duration = "0s", seconds(0, 65_535), Reload;
-    /// The longest packet of a client in bytes. A client of version 5 is told. Auto:
-    /// limits.frame_bytes_max, and no client is told.
+    /// The longest packet of a client in bytes, announced to clients of version 5. Auto:
+    /// limits.frame_bytes_max, without an announcement.
     packet_bytes_max: Option<u32> = "auto", count_or_auto(20, 256 * MIB), Reload;
     /// Time after which a session of version 3 without "clean session" ends, if its client does not
     /// return. Clients of version 5 say it themselves.
@@ -40,12 +41,13 @@ options! {
     /// Clients may publish messages that are retained. The node ends the connection of a client
     /// that does so where it may not.
     retained: bool = "true", Kind::Boolean, Reload;
-    /// What happens to a refused publication of version 3, which knows no refusal. "close": the
-    /// connection ends, and the client sends it again. "acknowledge": it is acknowledged, and lost.
+    /// The answer to a refused publication of version 3, which knows no refusal. "close": the
+    /// connection ends, and the client sends the message again. "acknowledge": the node
+    /// acknowledges the message, and loses it.
     v3_refusals: V3Refusals = "close", choice::<V3Refusals>(), Reload;
 }
 
-/// What happens to a refused publication of version 3.
+/// The answer to a refused publication of version 3.
 #[derive(PartialEq, Eq)]
 pub enum V3Refusals {
     /// The connection ends.

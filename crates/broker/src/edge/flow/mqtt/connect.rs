@@ -5,7 +5,7 @@
 //! until its answer the connection is not read.
 
 use crate::edge::access::Presented;
-use crate::edge::{Edge, NONE, Pressure};
+use crate::edge::{Edge, Pressure};
 use crate::entitlement::{Action, CredentialKind, Purpose};
 use crate::ids::ConnIndex;
 use crate::journal::Operation;
@@ -45,7 +45,7 @@ impl Edge {
         }
     }
 
-    /// What needs no credential to be known.
+    /// Checks a CONNECT as far as no credential is needed.
     fn check_connect(&mut self, connect: &Connect<'_>) -> Result<(), ReasonCode> {
         let lacks_name = connect.client_id.is_empty() && !self.settings.mqtt.assigns_names;
         if lacks_name
@@ -130,62 +130,21 @@ impl Edge {
         let will = match connect.will.as_ref().map(|will| self.take_will(index, will)).transpose() {
             Ok(will) => will,
             Err(code) => {
-                let reason = match code {
-                    // The nearest word of version 3.
-                    ErrorCode::MessageTooLarge if connect.version != Version::V5 => {
-                        ReasonCode::NotAuthorized
-                    }
-                    ErrorCode::MessageTooLarge => ReasonCode::PacketTooLarge,
-                    ErrorCode::MalformedTopic => ReasonCode::TopicNameInvalid,
-                    code => connect_reason_of(code),
+                let is_v3 = connect.version != Version::V5;
+                // The nearest word of version 3 for a will that is too large.
+                let reason = if is_v3 && code == ErrorCode::MessageTooLarge {
+                    ReasonCode::NotAuthorized
+                } else {
+                    connect_reason_of(code)
                 };
                 return self.refuse_connect(index, connect.version, reason);
             }
         };
-        let properties = &connect.properties;
-        let is_v5 = connect.version == Version::V5;
-        let expiry_s = match (is_v5, connect.clean_start) {
-            (true, _) => properties.session_expiry_s().unwrap_or(0),
-            (false, true) => 0,
-            (false, false) => self.settings.mqtt.session_expiry_v3_s,
-        };
-        let receive_max = properties.receive_maximum().map_or(u16::MAX, |max| max.get());
-        let instance = self.now.unix_ms << 20 ^ self.connection_number(index);
-        let name: Box<[u8]> = match connect.client_id {
-            "" => assigned_name(instance).into_bytes().into(),
-            given => given.as_bytes().into(),
-        };
-        let packet_bytes_max = properties.maximum_packet_size().map(|size| size.get());
-        let mqtt = Mqtt {
-            version: Spoken(connect.version),
-            name: name.clone(),
-            is_named_by_node: connect.client_id.is_empty(),
-            is_continued: false,
-            expiry_s,
-            keep_alive_s: connect.keep_alive_s,
-            link: Link::Asked,
-            packet_bytes_max: packet_bytes_max.unwrap_or(PACKET_BYTES_MAX),
-            acknowledges_refused: self.settings.mqtt.acknowledges_refused,
-            problem_information: properties.request_problem_information().unwrap_or(true),
-            instance,
-            published: 0,
-            acknowledged: 0,
-            received: Vec::new(),
-            opened: Opened::new(receive_max.min(self.settings.mqtt.inflight_max)),
-            subscribing: Default::default(),
-            aliases: Vec::new(),
-            will: will.map(Box::new),
-            waking: None,
-            retained: Vec::new(),
-            partial: Vec::new(),
-            is_held: false,
-            assembly: None,
-        };
+        let mqtt = self.new_session(index, connect, will);
+        let name = mqtt.name.clone();
         let slot = &mut self.connections.slots[index];
-        slot.protocol = match slot.protocol {
-            Protocol::MqttWebSocketStart => Protocol::MqttWebSocket,
-            _ => Protocol::Mqtt,
-        };
+        slot.protocol =
+            if slot.facts().is_websocket { Protocol::MqttWebSocket } else { Protocol::Mqtt };
         slot.set(flag::PAUSED | flag::ASKED);
         self.statistics.mqtt_sessions += 1;
         self.set_state(index, State::Mqtt(Box::new(mqtt)));
@@ -197,6 +156,49 @@ impl Edge {
         };
         let home = self.home_of_client(&name);
         self.request(home, ToHome::Claim(claim));
+    }
+
+    /// The state of a session that begins.
+    fn new_session(&self, index: ConnIndex, connect: &Connect<'_>, will: Option<Will>) -> Mqtt {
+        let settings = self.settings.mqtt;
+        let properties = &connect.properties;
+        let expiry_s = match (connect.version, connect.clean_start) {
+            (Version::V5, _) => properties.session_expiry_s().unwrap_or(0),
+            (_, true) => 0,
+            (_, false) => settings.session_expiry_v3_s,
+        };
+        let receive_max = properties.receive_maximum().map_or(u16::MAX, |max| max.get());
+        let instance = self.now.unix_ms << 20 ^ self.connection_number(index);
+        let name: Box<[u8]> = match connect.client_id {
+            "" => assigned_name(instance).into_bytes().into(),
+            given => given.as_bytes().into(),
+        };
+        let packet_bytes_max = properties.maximum_packet_size().map(|size| size.get());
+        Mqtt {
+            version: Spoken(connect.version),
+            name,
+            is_named_by_node: connect.client_id.is_empty(),
+            is_continued: false,
+            expiry_s,
+            keep_alive_s: connect.keep_alive_s,
+            link: Link::Asked,
+            packet_bytes_max: packet_bytes_max.unwrap_or(PACKET_BYTES_MAX),
+            acknowledges_refused: settings.acknowledges_refused,
+            problem_information: properties.request_problem_information().unwrap_or(true),
+            instance,
+            published: 0,
+            acknowledged: 0,
+            received: Vec::new(),
+            opened: Opened::new(receive_max.min(settings.inflight_max)),
+            subscribing: Default::default(),
+            aliases: Vec::new(),
+            will: will.map(Box::new),
+            waking: None,
+            retained: Vec::new(),
+            partial: Vec::new(),
+            is_held: false,
+            assembly: None,
+        }
     }
 
     /// The home that a client's name belongs to.
@@ -338,7 +340,7 @@ impl Edge {
         let answer = ConnAck { session_present: false, reason, properties: Properties::default() };
         let mut bytes = Vec::new();
         let packet = ServerPacket::ConnAck(answer);
-        // A reason that version 3 has no number for is told by the end alone.
+        // Version 3 has no number for some reasons: then the connection just ends.
         let _ = packet.encode(version, &Limits::default(), &mut bytes);
         self.send_mqtt(index, &bytes);
         self.close_mqtt(index);
@@ -391,5 +393,3 @@ fn kind_of(password: &[u8]) -> CredentialKind {
     let dots = password.iter().filter(|byte| **byte == b'.').count();
     if dots == 2 { CredentialKind::Token } else { CredentialKind::ApiKey }
 }
-
-const _: () = assert!(NONE == u32::MAX);

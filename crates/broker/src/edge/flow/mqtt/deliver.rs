@@ -26,7 +26,7 @@ use stdx::chunk::Slice;
 use wire::mqtt::SubscriptionId;
 use wire::websocket::frame::{Opcode, encode_header};
 
-/// Why a message goes to a client.
+/// The cause of a delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cause {
     /// It was published, or is read from the log.
@@ -75,7 +75,7 @@ impl Expiry {
     }
 }
 
-/// What became of a message with an identifier.
+/// The result for a message with an identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sent {
     /// It is sent, or is nothing for the client.
@@ -96,7 +96,10 @@ impl Message<'_> {
     }
 }
 
-/// What other protocols publish is as safe as a message with QoS 1.
+/// Packets of a message differ by transport, version and RETAIN.
+pub(crate) const FORMS_COUNT: usize = 8;
+
+/// The QoS of publications of other protocols: they are as safe as one with QoS 1.
 const QOS_OF_OTHERS: u8 = 1;
 
 impl Edge {
@@ -338,7 +341,7 @@ impl Edge {
         delivery: &Delivery<'_>,
     ) {
         let serial = self.subscriptions.serial();
-        let mut forms: [Option<FrameNumber>; 8] = [None; 8];
+        let mut forms = [None; FORMS_COUNT];
         let mut matching = Vec::new();
         let mut ids = Vec::new();
         for &subscription in targets {
@@ -348,17 +351,15 @@ impl Edge {
                 continue;
             }
             slot.filter_mark = serial;
+            let is_single = slot.subscriptions_count == 1;
             matching.clear();
-            if slot.subscriptions_count == 1 {
+            if is_single {
                 matching.push(subscription);
             } else {
-                let of_connection = targets.iter().copied();
-                matching
-                    .extend(of_connection.filter(|at| self.subscriptions[*at].connection == index));
+                let is_its = |at: &SubIndex| self.subscriptions[*at].connection == index;
+                matching.extend(targets.iter().copied().filter(is_its));
             }
-            matching.retain(|at| self.subscriptions[*at].stage == Stage::ByFilter);
-            // The log brings it to one that catches up, and so to the connection.
-            if matching.iter().any(|at| self.is_catching_up(*at, partition)) {
+            if !self.may_take_live(&mut matching, partition) {
                 continue;
             }
             let of = |at: &SubIndex| Options::of(self.subscriptions[*at].client);
@@ -392,26 +393,45 @@ impl Edge {
                 }
                 continue;
             }
-            let form = self.form_of(index, &message);
-            let entered = form.and_then(|form| forms[form]);
-            let place = match entered.filter(|place| self.outboxes.holds(*place)) {
-                Some(place) => Some(place),
-                None => {
-                    let serial = self.subscriptions.messages_by_filter();
-                    let origin = Origin::ByFilter { partition, after, serial };
-                    self.enter_without_identifier(index, &message, origin)
-                }
-            };
-            if let (Some(form), Some(place)) = (form, place) {
-                forms[form] = Some(place);
+            self.deliver_by_filter_mqtt(index, &message, &mut forms);
+        }
+    }
+
+    /// Leaves the open subscriptions of one connection in the list. False if none of them takes the
+    /// live message: the log brings it to one that catches up, and so to the connection.
+    fn may_take_live(&self, matching: &mut Vec<SubIndex>, partition: PartitionId) -> bool {
+        matching.retain(|at| self.subscriptions[*at].stage == Stage::ByFilter);
+        !matching.is_empty() && !matching.iter().any(|at| self.is_catching_up(*at, partition))
+    }
+
+    /// A live message with QoS 0 for the filters of a connection, in the packet that others of its
+    /// form have got.
+    fn deliver_by_filter_mqtt(
+        &mut self,
+        index: ConnIndex,
+        message: &Message<'_>,
+        forms: &mut [Option<FrameNumber>; FORMS_COUNT],
+    ) {
+        let (partition, after) = (message.partition, message.view.offset() - 1);
+        let form = self.form_of(index, message);
+        let entered = form.and_then(|form| forms[form]);
+        let place = match entered.filter(|place| self.outboxes.holds(*place)) {
+            Some(place) => Some(place),
+            None => {
+                let serial = self.subscriptions.messages_by_filter();
+                let origin = Origin::ByFilter { partition, after, serial };
+                self.enter_without_identifier(index, message, origin)
             }
-            // Making room may have made this very connection lag.
-            if let Some(place) = place
-                && !self.has_catching_up(index, partition)
-            {
-                self.statistics.delivered += 1;
-                self.push_place(index, place);
-            }
+        };
+        if let (Some(form), Some(place)) = (form, place) {
+            forms[form] = Some(place);
+        }
+        // Making room may have made this very connection lag.
+        if let Some(place) = place
+            && !self.has_catching_up(index, partition)
+        {
+            self.statistics.delivered += 1;
+            self.push_place(index, place);
         }
     }
 

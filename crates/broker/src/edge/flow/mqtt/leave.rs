@@ -48,7 +48,7 @@ impl Edge {
         self.set_state(index, State::Mqtt(mqtt));
     }
 
-    /// Writes the session of a connection that goes on, where its log is on disk.
+    /// Writes the session of a connection that stays, if its log is on disk.
     pub(crate) fn keep_mqtt_session(&mut self, index: ConnIndex) {
         let Some(mqtt) = self.mqtt_ref(index) else {
             return;
@@ -134,9 +134,10 @@ impl Edge {
         let cursors = match entry.topic() {
             Some(_) => {
                 let partition = self.subscriptions.partition_of(at)?;
-                let offset = match entry.stage {
-                    Stage::Live => entry.cursor().max(self.mqtt.through(partition)),
-                    _ => entry.cursor(),
+                let offset = if entry.stage == Stage::Live {
+                    entry.cursor().max(self.mqtt.through(partition))
+                } else {
+                    entry.cursor()
                 };
                 vec![self.cursor(partition, offset)]
             }

@@ -24,21 +24,18 @@ use wire::codec::Step;
 use wire::mqtt::{ClientPacket, MqttError, PacketType, ReasonCode, ServerPacket, Version};
 use wire::websocket::frame::Opcode;
 
-/// Whether a connection that begins with this byte speaks MQTT: methods of HTTP are letters.
-pub(crate) fn is_first_of_mqtt(byte: u8) -> bool {
-    !byte.is_ascii_alphabetic()
-}
-
 impl Edge {
-    /// Whether the node serves MQTT, and nothing has come from the connection.
-    pub(crate) fn may_begin_mqtt(&self, index: ConnIndex) -> bool {
-        let slot = &self.connections.slots[index];
-        self.settings.mqtt.is_on && slot.is(flag::STARTING)
-    }
-
-    /// The first byte of a connection is that of CONNECT.
-    pub(crate) fn begin_mqtt(&mut self, index: ConnIndex) {
-        self.connections.slots[index].protocol = Protocol::MqttStart;
+    /// Whether a connection begins to speak MQTT: then its next input is that of MQTT.
+    #[inline]
+    pub(crate) fn begins_mqtt(&mut self, index: ConnIndex, input: &[u8]) -> bool {
+        let slot = &mut self.connections.slots[index];
+        let is_mqtt = self.settings.mqtt.is_on
+            && slot.is(flag::STARTING)
+            && input.first().is_some_and(|first| !first.is_ascii_alphabetic());
+        if is_mqtt {
+            slot.protocol = Protocol::MqttStart;
+        }
+        is_mqtt
     }
 
     /// One packet from the front of `input`.
@@ -105,21 +102,23 @@ impl Edge {
     fn mqtt_violated(&mut self, index: ConnIndex, input: &[u8], error: &MqttError) {
         self.statistics.protocol_errors += 1;
         let is_begun = self.mqtt_ref(index).is_some();
-        match error {
-            // A client of an unknown version gets the answer of the nearest one.
-            MqttError::UnsupportedLevel(level) if !is_begun => {
-                let version = if *level > 5 { Version::V5 } else { Version::V3_1_1 };
-                self.refuse_connect(index, version, error.reason());
-            }
-            // It is no client of MQTT, or takes itself for a server.
-            MqttError::WrongDirection(_) | MqttError::ConnectRepeated => self.close_mqtt(index),
-            MqttError::HeaderFlags(_) if is_of_server(input) => self.close_mqtt(index),
-            _ if is_begun => self.mqtt_disconnect(index, reason_of_violation(input, error)),
-            _ => self.close_mqtt(index),
+        // A client of an unknown version gets the answer of the nearest one.
+        if let (MqttError::UnsupportedLevel(level), false) = (error, is_begun) {
+            let version = if *level > 5 { Version::V5 } else { Version::V3_1_1 };
+            return self.refuse_connect(index, version, error.reason());
+        }
+        // A peer that sends packets of servers, or CONNECT twice, is no client of MQTT.
+        let is_no_client =
+            matches!(error, MqttError::WrongDirection(_) | MqttError::ConnectRepeated)
+                || matches!(error, MqttError::HeaderFlags(_)) && is_of_server(input);
+        if is_begun && !is_no_client {
+            self.mqtt_disconnect(index, reason_of_violation(input, error));
+        } else {
+            self.close_mqtt(index);
         }
     }
 
-    /// Ends the session with a reason, which a client of version 5 is told.
+    /// Ends the session with a reason; a client of version 5 receives it.
     pub(crate) fn mqtt_disconnect(&mut self, index: ConnIndex, reason: ReasonCode) {
         let mut bytes = Vec::new();
         if let Some(mqtt) = self.mqtt_ref(index) {
@@ -189,25 +188,27 @@ fn is_of_server(input: &[u8]) -> bool {
     kinds.iter().any(|of_server| *of_server as u8 == kind)
 }
 
-/// The reason code of a violation. What is wrong in the form of SUBSCRIBE and UNSUBSCRIBE is a
-/// malformed packet, as Mosquitto has it; the specification names some of it a protocol error.
+/// The reason code of a violation. A fault in the form of SUBSCRIBE or UNSUBSCRIBE is a malformed
+/// packet, as in Mosquitto; the specification calls some of these faults a protocol error.
 fn reason_of_violation(input: &[u8], error: &MqttError) -> ReasonCode {
     let kind = input.first().map_or(0, |first| first >> 4);
     let is_of_subscriptions =
         kind == PacketType::Subscribe as u8 || kind == PacketType::Unsubscribe as u8;
-    match error {
+    let is_of_form = matches!(
+        error,
         MqttError::PacketIdZero
-        | MqttError::SubscriptionQos
-        | MqttError::RetainHandling
-        | MqttError::EmptyList
-        | MqttError::TopicFilter
-        | MqttError::PropertyValue(_)
-            if is_of_subscriptions =>
-        {
-            ReasonCode::MalformedPacket
-        }
+            | MqttError::SubscriptionQos
+            | MqttError::RetainHandling
+            | MqttError::EmptyList
+            | MqttError::TopicFilter
+            | MqttError::PropertyValue(_)
+    );
+    if is_of_subscriptions && is_of_form {
+        ReasonCode::MalformedPacket
+    } else if *error == MqttError::TopicName {
         // Invalid topic name (0x90) is for names that a server does not accept.
-        MqttError::TopicName => ReasonCode::ProtocolError,
-        _ => error.reason(),
+        ReasonCode::ProtocolError
+    } else {
+        error.reason()
     }
 }

@@ -24,7 +24,7 @@ use wire::mqtt::{
 };
 use wire::native::ErrorCode;
 
-/// What an answer to a filter says.
+/// The decision on a filter.
 type Decision = Result<(), ErrorCode>;
 
 impl Edge {

@@ -95,8 +95,8 @@ impl Mqtt {
     }
 }
 
-/// Where a subscription is to be read from: after what was sent, or before the first message that
-/// is to be sent again.
+/// The starts of a subscription: after the last message sent, or before the first one that is to be
+/// sent again.
 fn starts_of(session: &SleepingSession, of: &SleepingSubscription) -> Vec<PartitionCursor> {
     let first_open = |partition: PartitionId| {
         let open = session.open.iter().filter(|it| it.partition == partition && !it.is_received);
