@@ -110,6 +110,9 @@ const NAME: &CStr = c"crore.n";
 const PRODUCER: &CStr = c"crore.p";
 const KEY: &CStr = c"crore.k";
 const RESTORED: &CStr = c"crore.r";
+/// Properties that only MQTT has: a byte with the QoS and one (bits 0 and 1) and the declaration of
+/// a text (bit 2), then further fields as a record has them.
+const MQTT: &CStr = c"crore.m";
 
 impl Mapping {
     /// The record of a publication.
@@ -144,6 +147,7 @@ impl Mapping {
         if !idempotency_key.is_empty() {
             headers.push((KEY.to_owned(), idempotency_key.to_vec()));
         }
+        headers.extend(of_mqtt(&publish.publication).map(|value| (MQTT.to_owned(), value)));
         if let Some(restored) = &publish.restored {
             let Restored { epoch, offset, time_ms, seen } = **restored;
             let value = [pair(epoch, offset), pair(time_ms, seen)].concat();
@@ -202,6 +206,9 @@ impl Mapping {
             }),
             idempotency_key: memory.copy(&[headers.key]),
             expected_epoch: None,
+            qos: headers.qos(),
+            is_said_text: headers.mqtt.first().is_some_and(|first| first & DECLARED_TEXT != 0),
+            further: memory.copy(&[headers.mqtt.get(1..).unwrap_or_default()]),
         };
         Ok(TailRecord {
             offset: record.offset.saturating_add(1),
@@ -238,6 +245,13 @@ impl Mapping {
                 read.key = value;
             } else if name == RESTORED.to_bytes() {
                 read.restored = Some(restored(value).ok_or(Unroutable::InvalidHeader)?);
+            } else if name == MQTT.to_bytes() {
+                let is_valid = value.first().is_some_and(|first| *first < 8);
+                let further = value.get(1..).unwrap_or_default();
+                if !is_valid || !log::FurtherFields::are_valid(further) {
+                    return Err(Unroutable::InvalidHeader);
+                }
+                read.mqtt = value;
             } else {
                 self.read_attribute(name, value, &mut read);
             }
@@ -278,9 +292,30 @@ struct Headers<'a> {
     producer: Option<(u64, u64, &'a [u8])>,
     key: &'a [u8],
     restored: Option<Restored>,
+    mqtt: &'a [u8],
+}
+
+/// The bit of [`MQTT`] for a payload that its publisher declares a text.
+const DECLARED_TEXT: u8 = 1 << 2;
+
+/// The value of [`MQTT`]; none for a publication of another protocol.
+fn of_mqtt(publication: &Publication) -> Option<Vec<u8>> {
+    let Publication { qos, is_said_text, further, .. } = publication;
+    if qos.is_none() && !is_said_text && further.is_empty() {
+        return None;
+    }
+    let text = if *is_said_text { DECLARED_TEXT } else { 0 };
+    let mut value = vec![qos.map_or(0, |qos| qos.min(2) + 1) | text];
+    value.extend_from_slice(further);
+    Some(value)
 }
 
 impl Headers<'_> {
+    /// The QoS of a publication of MQTT.
+    fn qos(&self) -> Option<u8> {
+        (self.mqtt.first()? & 3).checked_sub(1)
+    }
+
     fn attributes(&self, memory: &mut Memory) -> Result<Slice, Unroutable> {
         let attributes =
             Attributes { content_type: self.content_type, tags: self.tags.as_slice().into() };
@@ -398,6 +433,13 @@ mod tests {
             }),
             idempotency_key: Slice::copy_of(b"once"),
             expected_epoch: None,
+            qos: Some(2),
+            is_said_text: true,
+            further: {
+                let mut further = log::FurtherFields::default();
+                further.expiry(7);
+                Slice::copy_of(further.as_bytes())
+            },
         }
     }
 
@@ -434,6 +476,8 @@ mod tests {
             (b"ce_type", b"\xff"),
         ];
         let message = read(&raw(Some(b"a"), &headers)).expect("a message");
+        assert_eq!((message.publication.qos, message.publication.is_said_text), (Some(2), true));
+        assert_eq!(message.publication.further[..], publication().further[..]);
         let Publication { topic, attributes, producer, idempotency_key, .. } = message.publication;
         assert_eq!(&*topic, b"orders/a");
         let attributes = Attributes::decode_block(&attributes).expect("attributes");

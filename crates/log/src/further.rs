@@ -41,6 +41,20 @@ impl FurtherFields {
         self.put(ORIGIN, &[&origin.to_le_bytes()]);
     }
 
+    /// Whether bytes are whole fields of these kinds, and nothing else.
+    pub fn are_valid(bytes: &[u8]) -> bool {
+        let mut rest = bytes;
+        while let Some(([kind, low, high], after)) = rest.split_first_chunk() {
+            let length = usize::from(u16::from_le_bytes([*low, *high]));
+            let is_known = matches!(*kind, EXPIRY | REPLY | ORIGIN);
+            match after.split_at_checked(length) {
+                Some((_, after)) if is_known => rest = after,
+                _ => return false,
+            }
+        }
+        rest.is_empty()
+    }
+
     fn put(&mut self, kind: u8, parts: &[&[u8]]) -> bool {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let Ok(length) = u16::try_from(length) else {
@@ -65,6 +79,9 @@ mod tests {
         assert!(fields.reply(b"answers", b"\x00\x01"));
         fields.origin(u64::MAX);
         assert!(!fields.reply(&[0; 70_000], b""));
+        assert!(FurtherFields::are_valid(fields.as_bytes()));
+        assert!(!FurtherFields::are_valid(&fields.as_bytes()[1..]));
+        assert!(!FurtherFields::are_valid(&[1, 0, 0]));
         let record =
             NewRecord { payload: b"x", further: fields.as_bytes(), ..NewRecord::default() };
         let mut bytes = Vec::new();

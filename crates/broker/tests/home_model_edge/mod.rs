@@ -224,6 +224,10 @@ impl Edge {
             ToEdge::History { .. }
             | ToEdge::FilterPage(..)
             | ToEdge::Described(..)
+            | ToEdge::RetainedFound(..)
+            | ToEdge::Claimed { .. }
+            | ToEdge::TakenOver { .. }
+            | ToEdge::SessionsSleep(..)
             | ToEdge::Positions { .. } => panic!("nobody asked"),
         }
     }

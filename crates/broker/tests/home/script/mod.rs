@@ -411,6 +411,7 @@ fn publication(topic: Slice, payload: Slice, how: &[&str]) -> Publication {
         producer: how.iter().find_map(|word| producer(word)),
         idempotency_key: value("key=").map_or(Slice::empty(), slice),
         expected_epoch: value("epoch=").and_then(|epoch| epoch.parse().ok()),
+        ..Publication::default()
     }
 }
 

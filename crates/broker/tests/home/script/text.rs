@@ -132,6 +132,10 @@ pub fn text_of(letter: &ToEdge) -> String {
             RequestClass::Disk(_) => format!("consumed {requests} of the log"),
             RequestClass::Pages(_) => format!("consumed {requests} pages"),
         },
+        ToEdge::RetainedFound(_)
+        | ToEdge::Claimed { .. }
+        | ToEdge::TakenOver { .. }
+        | ToEdge::SessionsSleep(_) => format!("{letter:?}"),
         ToEdge::Stalled { is_stalled, .. } => {
             if *is_stalled {
                 "stalled".into()

@@ -107,7 +107,7 @@ impl Edge {
             let version = if *level > 5 { Version::V5 } else { Version::V3_1_1 };
             return self.refuse_connect(index, version, error.reason());
         }
-        // A peer that sends packets of servers, or CONNECT twice, is no client of MQTT.
+        // Packets of servers, and a second CONNECT, do not come from a client of MQTT.
         let is_no_client =
             matches!(error, MqttError::WrongDirection(_) | MqttError::ConnectRepeated)
                 || matches!(error, MqttError::HeaderFlags(_)) && is_of_server(input);
