@@ -38,6 +38,7 @@ impl Edge {
         for (subscription, starts) in subscriptions.iter().zip(starts) {
             self.wake_subscription(index, subscription, &starts);
         }
+        self.finish_mqtt_subscribe(index);
     }
 
     fn wake_subscription(
