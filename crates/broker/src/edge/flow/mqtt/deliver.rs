@@ -488,7 +488,7 @@ impl Edge {
     }
 
     fn send_retained(&mut self, index: ConnIndex, subscription: SubIndex, message: &Message<'_>) {
-        let client = self.subscriptions[subscription].client;
+        let key = self.subscriptions.key(subscription);
         if message.expiry == Expiry::Over {
             return;
         }
@@ -503,7 +503,7 @@ impl Edge {
         {
             let topic = Slice::copy_of(message.topic.as_bytes());
             let record = message.record.clone();
-            mqtt.retained.push(WaitingRetained { client, topic, record });
+            mqtt.retained.push(WaitingRetained { subscription: key, topic, record });
             self.connections.slots[index].set(flag::LAGGING);
         }
     }
@@ -524,9 +524,9 @@ impl Edge {
             return false;
         };
         let waiting = std::mem::take(&mut mqtt.retained);
-        for WaitingRetained { client, topic, record } in waiting {
-            // Where there is no room, it waits again.
-            if let Some(subscription) = self.find_client(index, client) {
+        for WaitingRetained { subscription, topic, record } in waiting {
+            // Where there is no room, it waits again. The client may have unsubscribed since.
+            if let Some(subscription) = self.subscriptions.find(subscription) {
                 self.deliver_mqtt_retained(subscription, &topic, &record);
             }
         }
