@@ -165,8 +165,10 @@ impl Edge {
     /// Whether the client does not get the message: it has expired, or is the client's own.
     fn is_passed_over(&mut self, index: ConnIndex, message: &Message<'_>) -> bool {
         if message.expiry == Expiry::Over {
+            let at = (message.partition, message.view.offset());
             if message.qos() > 0
                 && let Some(mqtt) = self.mqtt_of(index)
+                && mqtt.opened.find(at.0, at.1).is_none()
             {
                 mqtt.opened.pass_over();
             }
