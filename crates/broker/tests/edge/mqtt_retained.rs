@@ -59,21 +59,15 @@ fn retained_messages_follow_the_answer() {
 fn retained_messages_of_several_homes() {
     script! { with_three_threads, "
         p: mqtt connect paul => p: connack 0
-        p: mqtt pub 1 r/a 1 id=1 retain | pub 1 r/b 2 id=2 retain | pub 1 r/c 3 id=3 retain
-            p: puback 2 0x10
-            p: puback 1 0x10
-            p: puback 3 0x10
-        p: mqtt pub 1 r/d 4 id=4 retain | pub 1 r/e 5 id=5 retain | pub 1 r/f 6 id=6 retain
-            p: puback 5 0x10
-            p: puback 6 0x10
-            p: puback 4 0x10
+        p: mqtt pub 0 r/a 1 retain | pub 0 r/b 2 retain | pub 0 r/c 3 retain
+        p: mqtt pub 0 r/d 4 retain | pub 0 r/e 5 retain | pub 0 r/f 6 retain
         a: mqtt connect anna on=1 => a: connack 0
         a: mqtt sub 1 r/a 1
             a: suback 1 1
-            a: publish r/a q1 id 1 retain 1
+            a: publish r/a q0 retain 1
         a: mqtt sub 2 r/b 1, r/c 0
             a: suback 2 1 0
-            a: publish r/b q1 id 2 retain 2
+            a: publish r/b q0 retain 2
             a: publish r/c q0 retain 3
         a: mqtt sub 3 r/# 0
             a: suback 3 0
@@ -104,8 +98,6 @@ fn retained_messages_and_other_protocols() {
             n: subscribed 2 through 7:0 replaying
             n: message 2 2<0! mqtt
             n: caught-up 2 through 2
-        c: GET /topics/r%2Fb/retained
-            c: 200 {\"topic\":\"r/b/retained\",\"epoch\":\"7\",\"head\":2,\"messages\":[],\"more\":false,\"cursor\":\"7:2\"}
         a: mqtt pub 0 r/b empty retain
             a: publish r/b q0 empty
             n: message 2 3<2! empty
@@ -241,9 +233,16 @@ fn more_retained_messages_than_room() {
             b: suback 1 2 2 2
             b: publish r/a q1 id 1 retain 1
         b: mqtt unsub 2 r/b => b: unsuback 2 0
-        b: mqtt puback 1 => b: publish r/b q1 id 2 retain 2
-        b: mqtt puback 2 => b: publish r/c q1 id 3 retain 3
+        b: mqtt puback 1 => b: publish r/c q1 id 2 retain 3
+        b: mqtt puback 2
         b: mqtt puback 3
+        d: mqtt connect dora receive=1 => d: connack 0
+        d: mqtt sub 1 r/# 1
+            d: suback 1 1
+            d: publish r/a q1 id 1 retain 1
+        d: mqtt sub 2 r/# 1 rh=2 id=7 => d: suback 2 1
+        d: mqtt puback 1 => d: publish r/b q1 id 2 retain 2 {id 7}
+        d: mqtt puback 2 => d: publish r/c q1 id 3 retain 3 {id 7}
         c: mqtt connect carl receive=1 acks => c: connack 0
         c: mqtt sub 1 r/# 1
             c: suback 1 1
@@ -305,6 +304,16 @@ fn many_retained_messages() {
             b: publish s/b q0 retain 6
             b: publish s/c q0 retain 7
             b: publish s/d q0 retain 8
+        p: mqtt pub 1 s/a 5 id=1 retain | pub 1 s/b 6 id=2 retain | pub 1 s/c 7 id=3 retain
+            a: publish s/a q0 5
+            a: publish s/b q0 6
+            a: publish s/c q0 7
+            b: publish s/a q1 id 1 5
+            b: publish s/b q1 id 2 6
+            b: publish s/c q1 id 3 7
+            p: puback 1
+            p: puback 2
+            p: puback 3
         c: mqtt connect carl receive=1 => c: connack 0
         c: mqtt sub 1 # 1
             c: suback 1 1
@@ -312,10 +321,11 @@ fn many_retained_messages() {
             c: publish r/b q0 retain 2
             c: publish r/c q0 retain 3
             c: publish r/d q0 retain 4
-            c: publish s/a q0 retain 5
-            c: publish s/b q0 retain 6
-            c: publish s/c q0 retain 7
+            c: publish s/a q1 id 1 retain 5
             c: publish s/d q0 retain 8
+        c: mqtt puback 1 => c: publish s/b q1 id 2 retain 6
+        c: mqtt puback 2 => c: publish s/c q1 id 3 retain 7
+        c: mqtt puback 3
     " }
 }
 

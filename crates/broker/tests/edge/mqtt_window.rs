@@ -34,17 +34,29 @@ fn a_window_of_one() {
         count lagging => lagging 1
     " }
     script! { on, "
-        p: mqtt connect paul
+        p: mqtt connect paul => p: connack 0
         a: mqtt connect anna receive=1 | sub 1 n/# 2
+            a: connack 0
+            a: suback 1 2
         p: mqtt flood 2 n/x 1..3
-        a: mqtt pubrec 1
-        a: mqtt pubcomp 1
+            a: publish n/x q2 id 1 1
+            p: pubrec 1
+            p: pubrec 2
+            p: pubrec 3
+        a: mqtt pubrec 1 => a: pubrel 1
+        a: mqtt pubcomp 1 => a: publish n/x q2 id 2 2
         a: mqtt pubrec 2 | pubcomp 2
-        a: mqtt pubrec 3 | pubcomp 3
+            a: pubrel 2
+            a: publish n/x q2 id 3 3
+        a: mqtt pubrec 3 | pubcomp 3 => a: pubrel 3
         p: mqtt pub 2 n/x 4 id=9
+            a: publish n/x q2 id 4 4
+            p: pubrec 9
         a: mqtt pubrec 4 0x80
         p: mqtt pub 2 n/x 5 id=10
-        count lagging
+            a: publish n/x q2 id 5 5
+            p: pubrec 10
+        count lagging => lagging 1
     " }
 }
 
@@ -53,14 +65,22 @@ fn a_window_of_two() {
     script! { on, "
         p: session
         a: mqtt connect anna receive=2 | sub 1 news 1, n/+ 1
-        p: flood news 1..3, n/x 4..6, news 7..8
-        a: mqtt puback 2
-        a: mqtt puback 1
-        a: mqtt puback 3
-        a: mqtt puback 4
+            a: connack 0
+            a: suback 1 1 1
+        p: flood news 1..3
+            a: publish news q1 id 1 1
+            a: publish news q1 id 2 2
+        p: flood n/x 4..6
+        p: flood news 7..8
+        a: mqtt puback 2 => a: publish news q1 id 3 3
+        a: mqtt puback 1 => a: publish news q1 id 4 7
+        a: mqtt puback 3 => a: publish news q1 id 5 8
+        a: mqtt puback 4 => a: publish n/x q1 id 6 4
         a: mqtt puback 5 | puback 6
+            a: publish n/x q1 id 7 5
+            a: publish n/x q1 id 8 6
         a: mqtt puback 7 | puback 8
-        p: flood n/x 9..9
+        p: flood n/x 9..9 => a: publish n/x q1 id 9 9
     " }
 }
 
@@ -82,11 +102,19 @@ fn qos_0_beside_a_full_window() {
         a: mqtt puback 2 => a: publish news q0 4
     " }
     script! { on, "
-        p: mqtt connect paul
+        p: mqtt connect paul => p: connack 0
         a: mqtt connect anna receive=1 | sub 1 n/# 1
+            a: connack 0
+            a: suback 1 1
         p: mqtt pub 1 n/y 1 id=1 | pub 0 n/x 2 | pub 1 n/x 3 id=3 | pub 0 n/x 4 | pub 0 n/y 5
-        a: mqtt puback 1
+            a: publish n/y q1 id 1 1
+            a: publish n/x q0 2
+            p: puback 1
+            p: puback 3
+        a: mqtt puback 1 => a: publish n/x q1 id 2 3
         a: mqtt puback 2
+            a: publish n/x q0 4
+            a: publish n/y q0 5
     " }
 }
 
@@ -115,12 +143,14 @@ fn nothing_is_lost_behind_a_window() {
     " }
     script! { with_three_threads, "
         p: session
-        a: mqtt connect anna receive=1 acks on=1
-        a: mqtt sub 1 news 1
-        b: mqtt connect ben receive=3 acks on=2
-        b: mqtt sub 1 # 2
+        a: mqtt connect anna receive=1 acks on=1 => a: connack 0
+        a: mqtt sub 1 news 1 => a: suback 1 1
+        b: mqtt connect ben receive=3 acks on=2 => b: connack 0
+        b: mqtt sub 1 # 2 => b: suback 1 2
         p: flood news 1..300
-        p: flood n/x 1..300
+            a: publish news q1 1..300: 300 in order
+            b: publish news q1 1..300: 300 in order
+        p: flood n/x 1..300 => b: publish n/x q1 1..300: 300 in order
     " }
 }
 
@@ -142,34 +172,238 @@ fn a_blocked_socket() {
         count pinned lagging => pinned 0 lagging 2
     " }
     script! { small, "
-        p: mqtt connect paul
-        a: mqtt connect anna acks
-        a: mqtt sub 1 news 2
-        b: mqtt connect ben acks
-        b: mqtt sub 1 n/# 2
+        p: mqtt connect paul => p: connack 0
+        a: mqtt connect anna acks => a: connack 0
+        a: mqtt sub 1 news 2 => a: suback 1 2
+        b: mqtt connect ben acks => b: connack 0
+        b: mqtt sub 1 n/# 2 => b: suback 1 2
         a: block
         b: block
         p: mqtt flood 2 news 1..100
+            p: pubrec 1
+            p: pubrec 2
+            p: pubrec 3
+            p: pubrec 4
+            p: pubrec 5
+            p: pubrec 6
+            p: pubrec 7
+            p: pubrec 8
+            p: pubrec 9
+            p: pubrec 10
+            p: pubrec 11
+            p: pubrec 12
+            p: pubrec 13
+            p: pubrec 14
+            p: pubrec 15
+            p: pubrec 16
+            p: pubrec 17
+            p: pubrec 18
+            p: pubrec 19
+            p: pubrec 20
+            p: pubrec 21
+            p: pubrec 22
+            p: pubrec 23
+            p: pubrec 24
+            p: pubrec 25
+            p: pubrec 26
+            p: pubrec 27
+            p: pubrec 28
+            p: pubrec 29
+            p: pubrec 30
+            p: pubrec 31
+            p: pubrec 32
+            p: pubrec 33
+            p: pubrec 34
+            p: pubrec 35
+            p: pubrec 36
+            p: pubrec 37
+            p: pubrec 38
+            p: pubrec 39
+            p: pubrec 40
+            p: pubrec 41
+            p: pubrec 42
+            p: pubrec 43
+            p: pubrec 44
+            p: pubrec 45
+            p: pubrec 46
+            p: pubrec 47
+            p: pubrec 48
+            p: pubrec 49
+            p: pubrec 50
+            p: pubrec 51
+            p: pubrec 52
+            p: pubrec 53
+            p: pubrec 54
+            p: pubrec 55
+            p: pubrec 56
+            p: pubrec 57
+            p: pubrec 58
+            p: pubrec 59
+            p: pubrec 60
+            p: pubrec 61
+            p: pubrec 62
+            p: pubrec 63
+            p: pubrec 64
+            p: pubrec 65
+            p: pubrec 66
+            p: pubrec 67
+            p: pubrec 68
+            p: pubrec 69
+            p: pubrec 70
+            p: pubrec 71
+            p: pubrec 72
+            p: pubrec 73
+            p: pubrec 74
+            p: pubrec 75
+            p: pubrec 76
+            p: pubrec 77
+            p: pubrec 78
+            p: pubrec 79
+            p: pubrec 80
+            p: pubrec 81
+            p: pubrec 82
+            p: pubrec 83
+            p: pubrec 84
+            p: pubrec 85
+            p: pubrec 86
+            p: pubrec 87
+            p: pubrec 88
+            p: pubrec 89
+            p: pubrec 90
+            p: pubrec 91
+            p: pubrec 92
+            p: pubrec 93
+            p: pubrec 94
+            p: pubrec 95
+            p: pubrec 96
+            p: pubrec 97
+            p: pubrec 98
+            p: pubrec 99
+            p: pubrec 100
         p: mqtt flood 2 n/x 101..200
-        a: open
-        b: open
+            p: pubrec 101
+            p: pubrec 102
+            p: pubrec 103
+            p: pubrec 104
+            p: pubrec 105
+            p: pubrec 106
+            p: pubrec 107
+            p: pubrec 108
+            p: pubrec 109
+            p: pubrec 110
+            p: pubrec 111
+            p: pubrec 112
+            p: pubrec 113
+            p: pubrec 114
+            p: pubrec 115
+            p: pubrec 116
+            p: pubrec 117
+            p: pubrec 118
+            p: pubrec 119
+            p: pubrec 120
+            p: pubrec 121
+            p: pubrec 122
+            p: pubrec 123
+            p: pubrec 124
+            p: pubrec 125
+            p: pubrec 126
+            p: pubrec 127
+            p: pubrec 128
+            p: pubrec 129
+            p: pubrec 130
+            p: pubrec 131
+            p: pubrec 132
+            p: pubrec 133
+            p: pubrec 134
+            p: pubrec 135
+            p: pubrec 136
+            p: pubrec 137
+            p: pubrec 138
+            p: pubrec 139
+            p: pubrec 140
+            p: pubrec 141
+            p: pubrec 142
+            p: pubrec 143
+            p: pubrec 144
+            p: pubrec 145
+            p: pubrec 146
+            p: pubrec 147
+            p: pubrec 148
+            p: pubrec 149
+            p: pubrec 150
+            p: pubrec 151
+            p: pubrec 152
+            p: pubrec 153
+            p: pubrec 154
+            p: pubrec 155
+            p: pubrec 156
+            p: pubrec 157
+            p: pubrec 158
+            p: pubrec 159
+            p: pubrec 160
+            p: pubrec 161
+            p: pubrec 162
+            p: pubrec 163
+            p: pubrec 164
+            p: pubrec 165
+            p: pubrec 166
+            p: pubrec 167
+            p: pubrec 168
+            p: pubrec 169
+            p: pubrec 170
+            p: pubrec 171
+            p: pubrec 172
+            p: pubrec 173
+            p: pubrec 174
+            p: pubrec 175
+            p: pubrec 176
+            p: pubrec 177
+            p: pubrec 178
+            p: pubrec 179
+            p: pubrec 180
+            p: pubrec 181
+            p: pubrec 182
+            p: pubrec 183
+            p: pubrec 184
+            p: pubrec 185
+            p: pubrec 186
+            p: pubrec 187
+            p: pubrec 188
+            p: pubrec 189
+            p: pubrec 190
+            p: pubrec 191
+            p: pubrec 192
+            p: pubrec 193
+            p: pubrec 194
+            p: pubrec 195
+            p: pubrec 196
+            p: pubrec 197
+            p: pubrec 198
+            p: pubrec 199
+            p: pubrec 200
+        a: open => a: publish news q2 1..100: 100 in order
+        b: open => b: publish n/x q2 101..200: 100 in order
         p: mqtt pubrel 1 | pub 2 n/x 201 id=1
-        count pinned
+            b: publish n/x q2 id 101 201
+            p: pubcomp 1
+            p: pubrec 1
+        count pinned => pinned 0
     " }
     script! { small, "
         p: session
-        a: mqtt connect anna
-        a: mqtt sub 1 news 0
-        b: mqtt connect ben v3 clean
-        b: mqtt sub 1 n/# 0
+        a: mqtt connect anna => a: connack 0
+        a: mqtt sub 1 news 0 => a: suback 1 0
+        b: mqtt connect ben v3 clean => b: connack 0
+        b: mqtt sub 1 n/# 0 => b: suback 1 0
         a: block
         b: block
         p: flood news 1..100 size 100
         p: flood n/x 1..100 size 100
-        a: open
-        b: open
-        p: flood news 101..101, n/x 101..101
-        count pinned
+        a: open => a: publish news q0 1..100: 100 in order
+        b: open => b: publish n/x q0 1..100: 100 in order
+        p: flood news 101..101 => a: publish news q0 101
+        p: flood n/x 101..101 => b: publish n/x q0 101
+        count pinned => pinned 0
     " }
 }
 
@@ -190,201 +424,8 @@ fn a_slow_socket_and_a_small_window() {
             a: publish news q1 id 4 102 bytes
             a: publish news q1 id 5 102 bytes
         a: open
-            a: publish n/x q1 id 6 102 bytes
-            a: publish news q1 id 7 102 bytes
-            a: publish news q1 id 8 102 bytes
-            a: publish n/x q1 id 9 102 bytes
-            a: publish news q1 id 10 102 bytes
-            a: publish n/x q1 id 11 102 bytes
-            a: publish news q1 id 12 102 bytes
-            a: publish n/x q1 id 13 102 bytes
-            a: publish news q1 id 14 103 bytes
-            a: publish n/x q1 id 15 102 bytes
-            a: publish news q1 id 16 103 bytes
-            a: publish n/x q1 id 17 102 bytes
-            a: publish news q1 id 18 103 bytes
-            a: publish n/x q1 id 19 102 bytes
-            a: publish news q1 id 20 103 bytes
-            a: publish n/x q1 id 21 102 bytes
-            a: publish news q1 id 22 103 bytes
-            a: publish n/x q1 id 23 102 bytes
-            a: publish news q1 id 24 103 bytes
-            a: publish n/x q1 id 25 103 bytes
-            a: publish news q1 id 26 103 bytes
-            a: publish n/x q1 id 27 103 bytes
-            a: publish news q1 id 28 103 bytes
-            a: publish n/x q1 id 29 103 bytes
-            a: publish news q1 id 30 103 bytes
-            a: publish n/x q1 id 31 103 bytes
-            a: publish news q1 id 32 103 bytes
-            a: publish n/x q1 id 33 103 bytes
-            a: publish news q1 id 34 103 bytes
-            a: publish n/x q1 id 35 103 bytes
-            a: publish news q1 id 36 103 bytes
-            a: publish n/x q1 id 37 103 bytes
-            a: publish news q1 id 38 103 bytes
-            a: publish n/x q1 id 39 103 bytes
-            a: publish news q1 id 40 103 bytes
-            a: publish n/x q1 id 41 103 bytes
-            a: publish news q1 id 42 103 bytes
-            a: publish n/x q1 id 43 103 bytes
-            a: publish news q1 id 44 103 bytes
-            a: publish n/x q1 id 45 103 bytes
-            a: publish news q1 id 46 103 bytes
-            a: publish n/x q1 id 47 103 bytes
-            a: publish news q1 id 48 103 bytes
-            a: publish n/x q1 id 49 103 bytes
-            a: publish news q1 id 50 103 bytes
-            a: publish n/x q1 id 51 103 bytes
-            a: publish news q1 id 52 103 bytes
-            a: publish n/x q1 id 53 103 bytes
-            a: publish news q1 id 54 103 bytes
-            a: publish n/x q1 id 55 103 bytes
-            a: publish news q1 id 56 103 bytes
-            a: publish n/x q1 id 57 103 bytes
-            a: publish news q1 id 58 103 bytes
-            a: publish n/x q1 id 59 103 bytes
-            a: publish news q1 id 60 103 bytes
-            a: publish n/x q1 id 61 103 bytes
-            a: publish news q1 id 62 103 bytes
-            a: publish n/x q1 id 63 103 bytes
-            a: publish news q1 id 64 103 bytes
-            a: publish n/x q1 id 65 103 bytes
-            a: publish news q1 id 66 103 bytes
-            a: publish n/x q1 id 67 103 bytes
-            a: publish news q1 id 68 103 bytes
-            a: publish n/x q1 id 69 103 bytes
-            a: publish news q1 id 70 103 bytes
-            a: publish n/x q1 id 71 103 bytes
-            a: publish news q1 id 72 103 bytes
-            a: publish n/x q1 id 73 103 bytes
-            a: publish news q1 id 74 103 bytes
-            a: publish n/x q1 id 75 103 bytes
-            a: publish news q1 id 76 103 bytes
-            a: publish n/x q1 id 77 103 bytes
-            a: publish news q1 id 78 103 bytes
-            a: publish n/x q1 id 79 103 bytes
-            a: publish news q1 id 80 103 bytes
-            a: publish n/x q1 id 81 103 bytes
-            a: publish news q1 id 82 103 bytes
-            a: publish n/x q1 id 83 103 bytes
-            a: publish news q1 id 84 103 bytes
-            a: publish n/x q1 id 85 103 bytes
-            a: publish news q1 id 86 103 bytes
-            a: publish n/x q1 id 87 103 bytes
-            a: publish news q1 id 88 103 bytes
-            a: publish n/x q1 id 89 103 bytes
-            a: publish news q1 id 90 103 bytes
-            a: publish n/x q1 id 91 103 bytes
-            a: publish news q1 id 92 103 bytes
-            a: publish n/x q1 id 93 103 bytes
-            a: publish news q1 id 94 103 bytes
-            a: publish n/x q1 id 95 103 bytes
-            a: publish news q1 id 96 103 bytes
-            a: publish n/x q1 id 97 103 bytes
-            a: publish news q1 id 98 103 bytes
-            a: publish n/x q1 id 99 103 bytes
-            a: publish news q1 id 100 103 bytes
-            a: publish n/x q1 id 101 103 bytes
-            a: publish news q1 id 102 103 bytes
-            a: publish n/x q1 id 103 103 bytes
-            a: publish news q1 id 104 103 bytes
-            a: publish n/x q1 id 105 103 bytes
-            a: publish news q1 id 106 103 bytes
-            a: publish n/x q1 id 107 103 bytes
-            a: publish news q1 id 108 103 bytes
-            a: publish n/x q1 id 109 103 bytes
-            a: publish news q1 id 110 103 bytes
-            a: publish n/x q1 id 111 103 bytes
-            a: publish news q1 id 112 103 bytes
-            a: publish n/x q1 id 113 103 bytes
-            a: publish news q1 id 114 103 bytes
-            a: publish n/x q1 id 115 103 bytes
-            a: publish news q1 id 116 103 bytes
-            a: publish n/x q1 id 117 103 bytes
-            a: publish news q1 id 118 103 bytes
-            a: publish n/x q1 id 119 103 bytes
-            a: publish news q1 id 120 103 bytes
-            a: publish n/x q1 id 121 103 bytes
-            a: publish news q1 id 122 103 bytes
-            a: publish n/x q1 id 123 103 bytes
-            a: publish news q1 id 124 103 bytes
-            a: publish n/x q1 id 125 103 bytes
-            a: publish news q1 id 126 103 bytes
-            a: publish n/x q1 id 127 103 bytes
-            a: publish news q1 id 128 103 bytes
-            a: publish n/x q1 id 129 103 bytes
-            a: publish news q1 id 130 103 bytes
-            a: publish n/x q1 id 131 103 bytes
-            a: publish news q1 id 132 103 bytes
-            a: publish n/x q1 id 133 103 bytes
-            a: publish news q1 id 134 103 bytes
-            a: publish n/x q1 id 135 103 bytes
-            a: publish news q1 id 136 103 bytes
-            a: publish n/x q1 id 137 103 bytes
-            a: publish news q1 id 138 103 bytes
-            a: publish n/x q1 id 139 103 bytes
-            a: publish news q1 id 140 103 bytes
-            a: publish n/x q1 id 141 103 bytes
-            a: publish news q1 id 142 103 bytes
-            a: publish n/x q1 id 143 103 bytes
-            a: publish news q1 id 144 103 bytes
-            a: publish n/x q1 id 145 103 bytes
-            a: publish news q1 id 146 103 bytes
-            a: publish n/x q1 id 147 103 bytes
-            a: publish news q1 id 148 103 bytes
-            a: publish n/x q1 id 149 103 bytes
-            a: publish news q1 id 150 103 bytes
-            a: publish n/x q1 id 151 103 bytes
-            a: publish news q1 id 152 103 bytes
-            a: publish n/x q1 id 153 103 bytes
-            a: publish news q1 id 154 103 bytes
-            a: publish n/x q1 id 155 103 bytes
-            a: publish news q1 id 156 103 bytes
-            a: publish n/x q1 id 157 103 bytes
-            a: publish news q1 id 158 103 bytes
-            a: publish n/x q1 id 159 103 bytes
-            a: publish news q1 id 160 103 bytes
-            a: publish n/x q1 id 161 103 bytes
-            a: publish news q1 id 162 103 bytes
-            a: publish n/x q1 id 163 103 bytes
-            a: publish news q1 id 164 103 bytes
-            a: publish n/x q1 id 165 103 bytes
-            a: publish news q1 id 166 103 bytes
-            a: publish n/x q1 id 167 103 bytes
-            a: publish news q1 id 168 103 bytes
-            a: publish n/x q1 id 169 103 bytes
-            a: publish news q1 id 170 103 bytes
-            a: publish n/x q1 id 171 103 bytes
-            a: publish news q1 id 172 103 bytes
-            a: publish n/x q1 id 173 103 bytes
-            a: publish news q1 id 174 103 bytes
-            a: publish n/x q1 id 175 103 bytes
-            a: publish news q1 id 176 103 bytes
-            a: publish n/x q1 id 177 103 bytes
-            a: publish news q1 id 178 103 bytes
-            a: publish n/x q1 id 179 103 bytes
-            a: publish news q1 id 180 103 bytes
-            a: publish n/x q1 id 181 103 bytes
-            a: publish news q1 id 182 103 bytes
-            a: publish n/x q1 id 183 103 bytes
-            a: publish news q1 id 184 103 bytes
-            a: publish n/x q1 id 185 103 bytes
-            a: publish news q1 id 186 103 bytes
-            a: publish n/x q1 id 187 103 bytes
-            a: publish news q1 id 188 103 bytes
-            a: publish n/x q1 id 189 103 bytes
-            a: publish news q1 id 190 103 bytes
-            a: publish n/x q1 id 191 103 bytes
-            a: publish news q1 id 192 103 bytes
-            a: publish n/x q1 id 193 103 bytes
-            a: publish news q1 id 194 104 bytes
-            a: publish n/x q1 id 195 103 bytes
-            a: publish n/x q1 id 196 103 bytes
-            a: publish n/x q1 id 197 103 bytes
-            a: publish n/x q1 id 198 103 bytes
-            a: publish n/x q1 id 199 103 bytes
-            a: publish n/x q1 id 200 104 bytes
+            a: publish n/x q1 1..100: 100 in order
+            a: publish news q1 6..100: 95 in order
         count pinned => pinned 0
     " }
 }

@@ -119,10 +119,9 @@ impl Client {
                 Protocol::Events => self.event(&input[at..]),
                 Protocol::Line => self.line(&input[at..]),
                 Protocol::Mqtt => self.mqtt(&input[at..]),
-                Protocol::Native
-                | Protocol::Echo
-                | Protocol::Texts
-                | Protocol::MqttWebSocket => self.websocket(&mut input[at..]),
+                Protocol::Native | Protocol::Echo | Protocol::Texts | Protocol::MqttWebSocket => {
+                    self.websocket(&mut input[at..])
+                }
             };
             if used == 0 {
                 break;

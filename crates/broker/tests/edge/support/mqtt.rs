@@ -25,19 +25,18 @@ pub struct Peer {
     pub answers: Vec<u8>,
     /// The beginning of a packet that came in a message of a WebSocket.
     pub partial: Vec<u8>,
-    /// Messages whose payloads count upwards, since the last line.
-    run: Option<Run>,
+    /// Messages with numbers as payloads, since the last line.
+    counted: Vec<Counted>,
 }
 
-struct Run {
-    lines: Vec<String>,
+struct Counted {
     /// Topic and QoS.
     about: String,
-    first: u64,
-    last: u64,
+    number: u64,
+    text: String,
 }
 
-/// The number of lines from which counted messages are printed as one line.
+/// The greatest number of counted messages of which each has its line.
 const RUN_LINES_MAX: usize = 6;
 
 impl Default for Peer {
@@ -48,7 +47,7 @@ impl Default for Peer {
             acknowledges: false,
             answers: Vec::new(),
             partial: Vec::new(),
-            run: None,
+            counted: Vec::new(),
         }
     }
 }
@@ -71,40 +70,44 @@ impl Peer {
             lines.push(text);
             return (lines, consumed);
         };
-        (self.message(&publish, text), consumed)
-    }
-
-    fn message(&mut self, publish: &Publish<'_>, text: String) -> Vec<String> {
-        let number = std::str::from_utf8(publish.payload).ok();
-        let number = number.and_then(|text| text.split(' ').next()?.parse().ok());
-        let about = format!("{} q{}", publish.topic, publish.delivery.qos() as u8);
+        let payload = std::str::from_utf8(publish.payload).ok();
+        let number = payload.and_then(|text| text.split(' ').next()?.parse().ok());
         let Some(number) = number else {
             let mut lines = self.end_run();
             lines.push(text);
-            return lines;
+            return (lines, consumed);
         };
-        if let Some(run) = &mut self.run
-            && run.about == about
-            && run.last + 1 == number
-        {
-            run.lines.push(text);
-            run.last = number;
-            return Vec::new();
-        }
-        let lines = self.end_run();
-        self.run = Some(Run { lines: vec![text], about, first: number, last: number });
-        lines
+        let about = format!("{} q{}", publish.topic, publish.delivery.qos() as u8);
+        self.counted.push(Counted { about, number, text });
+        (Vec::new(), consumed)
     }
 
-    /// The lines of counted messages.
+    /// The lines of counted messages: all, or one for each topic if they are many and in order.
     pub fn end_run(&mut self) -> Vec<String> {
-        match self.run.take() {
-            None => Vec::new(),
-            Some(run) if run.lines.len() <= RUN_LINES_MAX => run.lines,
-            Some(Run { lines, about, first, last }) => {
-                vec![format!("publish {about} {first}..{last}: {} in order", lines.len())]
+        let counted = std::mem::take(&mut self.counted);
+        if counted.len() <= RUN_LINES_MAX {
+            return counted.into_iter().map(|message| message.text).collect();
+        }
+        let mut runs: Vec<(String, Vec<&Counted>)> = Vec::new();
+        for message in &counted {
+            match runs.iter_mut().find(|(about, _)| *about == message.about) {
+                Some((_, run)) => run.push(message),
+                None => runs.push((message.about.clone(), vec![message])),
             }
         }
+        // The order of topics is that of threads.
+        runs.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut lines = Vec::new();
+        for (about, run) in runs {
+            let (first, last) = (run[0].number, run[run.len() - 1].number);
+            let is_in_order = run.windows(2).all(|pair| pair[0].number + 1 == pair[1].number);
+            if is_in_order && run.len() > RUN_LINES_MAX {
+                lines.push(format!("publish {about} {first}..{last}: {} in order", run.len()));
+            } else {
+                lines.extend(run.into_iter().map(|message| message.text.clone()));
+            }
+        }
+        lines
     }
 
     /// Answers the packet if it belongs to a message. True if the packet is not shown.

@@ -131,11 +131,7 @@ pub fn bytes_of(command: &str, client: &mut Client) -> Vec<u8> {
         ["bytes", ..] => return hex(rest),
         ["mqtt", ..] => {
             let bytes = client.mqtt.bytes_of(rest);
-            return if client.is_mqtt_in_websocket {
-                frame(Opcode::Binary, &bytes)
-            } else {
-                bytes
-            };
+            return if client.is_mqtt_in_websocket { frame(Opcode::Binary, &bytes) } else { bytes };
         }
         ["frame", ..] => return frame(Opcode::Binary, &hex(rest)),
         ["packed", ..] => return packed(&bytes_of(rest, client)),
