@@ -5,6 +5,7 @@
 
 use super::Mqtt;
 use super::refusal::{reason_of, subscribe_reason_of};
+use super::subscribing::Decided;
 use crate::mail::SubscriptionKey;
 use crate::notice::{Encoded, Notice, Then};
 use log::{Flags, RecordView};
@@ -128,9 +129,18 @@ pub(crate) fn decide(
         ReasonCode::Unspecified // the only refusal of version 3.1.1
     };
     let place = super::options::Options::place(client);
-    let Some(decided) = mqtt.subscribing.decide(place, reason.byte()) else {
-        return Vec::new();
-    };
+    match mqtt.subscribing.decide(place, reason.byte()) {
+        Some(decided) => subscribed(mqtt, decided, out),
+        None => Vec::new(),
+    }
+}
+
+/// The answer to a SUBSCRIBE packet. Returns the subscriptions whose retained messages follow it.
+pub(crate) fn subscribed(
+    mqtt: &mut Mqtt,
+    decided: Decided,
+    out: &mut Vec<u8>,
+) -> Vec<SubscriptionKey> {
     let Some(packet_id) = PacketId::new(decided.id) else {
         return Vec::new(); // of a session that wakes
     };

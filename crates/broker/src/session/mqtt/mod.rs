@@ -15,7 +15,7 @@ pub(crate) mod options;
 pub(crate) mod refusal;
 pub(crate) mod subscribing;
 
-use crate::mail::SleepingSession;
+use crate::mail::{SleepingSession, SubscriptionKey};
 use open::Opened;
 use stdx::chunk::Slice;
 use stdx::handing::{Hand, Input, Layout};
@@ -107,7 +107,7 @@ pub(crate) struct Received {
 /// A retained message that waits for room in the window.
 #[derive(Hand)]
 pub(crate) struct WaitingRetained {
-    pub client: u32,
+    pub subscription: SubscriptionKey,
     pub topic: Slice,
     pub record: Slice,
 }

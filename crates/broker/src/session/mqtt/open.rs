@@ -77,6 +77,27 @@ impl Opened {
         Some(open)
     }
 
+    /// The messages that are to be sent again: their identifiers and places.
+    pub fn resends(&self) -> impl Iterator<Item = &OpenDelivery> {
+        self.deliveries.iter().filter(|open| self.resends.contains(&open.id))
+    }
+
+    /// The log does not bring a message again. With QoS 1 it is not open any more. With QoS 2 the
+    /// client may have it, and is released. True if it is to be.
+    pub fn give_up_resend(&mut self, id: u16) -> bool {
+        self.resends.retain(|resend| *resend != id);
+        match self.deliveries.iter_mut().find(|open| open.id == id) {
+            Some(open) if open.qos == 2 => {
+                open.is_received = true;
+                true
+            }
+            _ => {
+                self.deliveries.retain(|open| open.id != id);
+                false
+            }
+        }
+    }
+
     /// The number of further messages that may be open.
     pub fn room(&self) -> usize {
         usize::from(self.window).saturating_sub(self.deliveries.len())
@@ -177,6 +198,18 @@ mod tests {
         assert_eq!(opened.acknowledge(u16::MAX), Acknowledged::Over);
         opened.wake(opened.iter().copied().collect(), u16::MAX - 1);
         assert_eq!(opened.open(1, (AT, 9), 9), u16::MAX);
+    }
+
+    #[test]
+    fn messages_that_the_log_lost_are_given_up() {
+        let mut opened = Opened::new(2);
+        let ids = [opened.open(1, (AT, 7), 9), opened.open(2, (AT, 8), 9)];
+        opened.wake(opened.iter().copied().collect(), 3);
+        assert_eq!(opened.resends().count(), 2);
+        assert_eq!(ids.map(|id| opened.give_up_resend(id)), [false, true]);
+        assert_eq!((opened.resends().count(), opened.room()), (0, 1));
+        assert_eq!(opened.complete(ids[1]), Acknowledged::Over);
+        assert_eq!(opened.room(), 2);
     }
 
     #[test]

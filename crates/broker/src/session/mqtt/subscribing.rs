@@ -18,6 +18,7 @@ struct Packet {
     /// The place of its first filter among all filters of the session.
     first: u32,
     entries: Vec<Entry>,
+    /// Filters without a decision, and one more until the packet is whole.
     undecided: u32,
 }
 
@@ -54,7 +55,14 @@ impl Subscribing {
     /// no answer.
     pub fn begin(&mut self, id: u16) {
         let first = self.next_place;
-        self.packets.push(Packet { id, first, entries: Vec::new(), undecided: 0 });
+        self.packets.push(Packet { id, first, entries: Vec::new(), undecided: 1 });
+    }
+
+    /// The newest packet has no further filters. The packet, if all of them are decided by now.
+    pub fn finish(&mut self) -> Option<Decided> {
+        let newest = self.packets.len().checked_sub(1)?;
+        self.packets[newest].undecided -= 1;
+        self.take_decided(newest)
     }
 
     /// The next filter of the newest packet: its place.
@@ -108,10 +116,14 @@ impl Subscribing {
         if entry.code.replace(code).is_none() {
             packet.undecided -= 1;
         }
-        if packet.undecided > 0 {
+        self.take_decided(found)
+    }
+
+    fn take_decided(&mut self, at: usize) -> Option<Decided> {
+        if self.packets[at].undecided > 0 {
             return None;
         }
-        let packet = self.packets.remove(found);
+        let packet = self.packets.remove(at);
         let codes = packet.entries.iter().map(|entry| entry.code.unwrap_or(0x80)).collect();
         let granted = packet.entries.iter().filter_map(|entry| entry.granted).collect();
         Some(Decided { id: packet.id, codes, granted })
@@ -127,8 +139,10 @@ mod tests {
         let mut subscribing = Subscribing::default();
         subscribing.begin(7);
         let first = ["a", "b"].map(|filter| subscribing.push(filter, 10, true));
+        assert!(subscribing.finish().is_none());
         subscribing.begin(8);
         let other = subscribing.push("c", 12, false);
+        assert!(subscribing.finish().is_none());
         assert!(subscribing.entry(first[1]).is_some_and(|it| &*it.filter == "b"));
         assert!(subscribing.cancel("b") && !subscribing.cancel("d"));
         let mut decide = |place, code| {
@@ -139,5 +153,17 @@ mod tests {
         assert_eq!(decide(first[0], 0x87), Some((7, vec![0x87, 1])));
         assert!(subscribing.entry(first[0]).is_none());
         assert!(subscribing.decide(first[0], 0).is_none());
+    }
+
+    #[test]
+    fn a_decision_comes_before_the_packet_is_whole() {
+        let mut subscribing = Subscribing::default();
+        subscribing.begin(7);
+        let place = subscribing.push("a", 10, true);
+        assert!(subscribing.decide(place, 0x87).is_none());
+        let place = subscribing.push("b", 10, true);
+        assert!(subscribing.decide(place, 1).is_none());
+        let decided = subscribing.finish().map(|decided| decided.codes);
+        assert_eq!(decided, Some(vec![0x87, 1]));
     }
 }

@@ -1,6 +1,7 @@
 //! Clients of scripts: received bytes as text, by the codecs of `wire`. A native client runs the
 //! proof of no loss.
 
+use super::mqtt::Peer;
 use broker::topic::Filter;
 use std::collections::{BTreeMap, VecDeque};
 use wire::codec::Step;
@@ -27,6 +28,8 @@ pub enum Protocol {
     Texts,
     /// Lines of text.
     Line,
+    Mqtt,
+    MqttWebSocket,
 }
 
 /// One client; outlives its connection, to be looked at.
@@ -51,6 +54,9 @@ pub struct Client {
     seen: Vec<String>,
     /// Messages in order, since the last line.
     run: Option<Run>,
+    pub mqtt: Peer,
+    /// Packets of MQTT go in messages of a WebSocket.
+    pub is_mqtt_in_websocket: bool,
 }
 
 /// A plain subscription, by its alias.
@@ -77,6 +83,11 @@ struct Run {
 const RUN_LINES_MAX: usize = 6;
 
 impl Client {
+    /// The connection speaks MQTT from the first byte.
+    pub fn begin_mqtt(&mut self) {
+        self.protocol = Protocol::Mqtt;
+    }
+
     /// A request was sent.
     pub fn asked(&mut self, method: &str) {
         self.methods.push_back(method.into());
@@ -107,7 +118,8 @@ impl Client {
                 Protocol::Http => self.http(&input[at..]),
                 Protocol::Events => self.event(&input[at..]),
                 Protocol::Line => self.line(&input[at..]),
-                Protocol::Native | Protocol::Echo | Protocol::Texts => {
+                Protocol::Mqtt => self.mqtt(&input[at..]),
+                Protocol::Native | Protocol::Echo | Protocol::Texts | Protocol::MqttWebSocket => {
                     self.websocket(&mut input[at..])
                 }
             };
@@ -126,6 +138,8 @@ impl Client {
     }
 
     fn end_run(&mut self) {
+        let lines = self.mqtt.end_run();
+        self.seen.extend(lines);
         let Some(run) = self.run.take() else {
             return;
         };
@@ -210,6 +224,12 @@ impl Client {
         consumed + length
     }
 
+    fn mqtt(&mut self, input: &[u8]) -> usize {
+        let (lines, used) = self.mqtt.received(input);
+        self.seen.extend(lines);
+        used
+    }
+
     fn line(&mut self, input: &[u8]) -> usize {
         let Some(end) = input.iter().position(|&byte| byte == b'\n') else {
             return 0;
@@ -275,6 +295,18 @@ impl Client {
                 json::server::decode(text, &mut bytes).expect("a frame in JSON");
                 let frame = ServerFrame::decode(&bytes).expect("a native frame that can be read");
                 self.native(&frame);
+            }
+            Event::Binary(bytes) if self.protocol == Protocol::MqttWebSocket => {
+                let mut packets = std::mem::take(&mut self.mqtt.partial);
+                packets.extend_from_slice(bytes);
+                let mut at = 0;
+                while at < packets.len() {
+                    match self.mqtt(&packets[at..]) {
+                        0 => break,
+                        used => at += used,
+                    }
+                }
+                self.mqtt.partial = packets.split_off(at);
             }
             Event::Binary(bytes) => self.say(format!("binary {}", payload(bytes))),
             Event::Text(text) if self.protocol == Protocol::Texts => {

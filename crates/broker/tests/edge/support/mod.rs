@@ -24,6 +24,20 @@
 //! | `authenticator stop`, `authenticator go` | delays decisions on credentials; answers them |
 //! | `users max 2` | limits the connections of a user |
 //! | `users stop`, `users go`, `users` | the shell stops answering; answers; lists its counts |
+//! | `a: connect mqtt`, `a: connect mqtt-ws` | MQTT without CONNECT; the same in a WebSocket |
+//! | `a: mqtt connect NAME [v3] [clean] [on=1]` | connects if needed, and sends CONNECT |
+//! | | `none`: without a name; `v3`, `v31`: versions 3.1.1 and 3.1; `acks`: acknowledges at once |
+//! | | `expiry=`, `keep=`, `receive=`, `size=`, `password=`, `user=`, `method=` |
+//! | | `will=TOPIC=TEXT`, `will-qos=`, `will-delay=`, `will-expiry=`, `will-retain` and others |
+//! | `a: mqtt sub 1 a/# 2 id=7, b 1 nl rap rh=1` | SUBSCRIBE with packet identifier 1 |
+//! | `a: mqtt unsub 2 a/# b` | UNSUBSCRIBE |
+//! | `a: mqtt pub 1 news hi id=5` | PUBLISH with QoS 1; `-` is no topic |
+//! | | `dup`, `retain`, `text`, `alias=`, `expiry=`, `reply=`, `correlation=`, `type=`, `tag=k=v` |
+//! | `a: mqtt flood 1 news 1..9` | numbered publications with numbers as identifiers |
+//! | `a: mqtt puback 1 [0x80]`, `pubrec`, `pubrel`, `pubcomp`, `ping` | |
+//! | `a: mqtt disconnect [4] [expiry=9]`, `a: mqtt raw c0 00` | |
+//! | `a: mqtt version v3` | bytes that follow belong to this version |
+//! | `a: mqtt pub .. | ping` | several packets at once |
 //! | `a: hello 30` | HELLO with a ping interval in seconds |
 //! | `a: ticket 9` | asks for a resume ticket; the client keeps the newest, beyond its connection |
 //! | `a: hello kept [flip 9]` | HELLO with the ticket, with one bit changed |
@@ -65,6 +79,7 @@
 mod authenticator;
 mod client;
 mod journal;
+pub mod mqtt;
 mod operator;
 mod request;
 mod users;

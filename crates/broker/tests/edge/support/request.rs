@@ -62,6 +62,15 @@ pub fn opening(words: &[&str], client: &mut Client) -> Vec<u8> {
             subprotocols.clear();
             "/echo"
         }
+        Some("mqtt-ws") => {
+            subprotocols = vec!["mqtt"];
+            client.is_mqtt_in_websocket = true;
+            "/mqtt"
+        }
+        Some("mqtt") => {
+            client.begin_mqtt();
+            return out;
+        }
         _ => return out,
     };
     let handshake = ClientHandshake {
@@ -77,6 +86,7 @@ pub fn opening(words: &[&str], client: &mut Client) -> Vec<u8> {
     client.upgrades_to = match what {
         Some("echo") => Protocol::Echo,
         Some("json") => Protocol::Texts,
+        Some("mqtt-ws") => Protocol::MqttWebSocket,
         _ => Protocol::Native,
     };
     if what == Some("native") {
@@ -119,6 +129,10 @@ pub fn bytes_of(command: &str, client: &mut Client) -> Vec<u8> {
             return unescaped(rest);
         }
         ["bytes", ..] => return hex(rest),
+        ["mqtt", ..] => {
+            let bytes = client.mqtt.bytes_of(rest);
+            return if client.is_mqtt_in_websocket { frame(Opcode::Binary, &bytes) } else { bytes };
+        }
         ["frame", ..] => return frame(Opcode::Binary, &hex(rest)),
         ["packed", ..] => return packed(&bytes_of(rest, client)),
         ["text", ..] => return frame(Opcode::Text, &payload_of(rest)),
@@ -474,7 +488,7 @@ fn packed(frames: &[u8]) -> Vec<u8> {
     out
 }
 
-fn payload_of(text: &str) -> Vec<u8> {
+pub fn payload_of(text: &str) -> Vec<u8> {
     if text == "empty" {
         return Vec::new();
     }
@@ -489,7 +503,7 @@ fn payload_of(text: &str) -> Vec<u8> {
     }
 }
 
-fn hex(text: &str) -> Vec<u8> {
+pub fn hex(text: &str) -> Vec<u8> {
     let repeated = |word: &str| match word.split_once('*') {
         Some((unit, count)) => unit.repeat(count.parse().unwrap()),
         None => word.to_owned(),

@@ -165,6 +165,9 @@ impl<'a> World<'a> {
             _ => self.command(line, &mut said),
         }
         self.settle();
+        while self.acknowledge() {
+            self.settle();
+        }
         for shard in &mut self.shards {
             for (_, answer) in shard.edge.out.answers.drain(..) {
                 said.extend(operator::told(answer).0);
@@ -381,6 +384,11 @@ impl<'a> World<'a> {
             self.connect(name, &[]);
             self.settle();
         }
+        if let ["mqtt", "connect", .., place] = words[..]
+            && !self.sockets.contains_key(name)
+        {
+            self.connect(name, &["mqtt", "on", place.strip_prefix("on=").unwrap_or("0")]);
+        }
         let Some(socket) = self.sockets.get_mut(name) else {
             panic!("{name} is not connected: {command}");
         };
@@ -410,6 +418,20 @@ impl<'a> World<'a> {
                 shard.ready.push_back(socket.key);
             }
         }
+    }
+
+    /// Sends the acknowledgements of clients that send them at once. True if there were any.
+    fn acknowledge(&mut self) -> bool {
+        let mut is_busy = false;
+        for (name, socket) in &mut self.sockets {
+            let answers = std::mem::take(&mut self.clients.get_mut(name).unwrap().mqtt.answers);
+            if !answers.is_empty() {
+                is_busy = true;
+                socket.to_edge.extend(answers);
+                self.shards[socket.edge].ready.push_back(socket.key);
+            }
+        }
+        is_busy
     }
 
     fn connect(&mut self, name: &str, what: &[&str]) {

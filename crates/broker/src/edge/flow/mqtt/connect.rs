@@ -30,7 +30,6 @@ use wire::native::{Attributes, ErrorCode, Tag};
 impl Edge {
     /// CONNECT.
     pub(crate) fn mqtt_connect(&mut self, index: ConnIndex, connect: &Connect<'_>, packet: &[u8]) {
-        self.connections.slots[index].clear(flag::STARTING);
         let refusal = self.check_connect(connect).err();
         if let Some(reason) = refusal {
             return self.refuse_connect(index, connect.version, reason);
@@ -268,7 +267,7 @@ impl Edge {
             }
         };
         mqtt.link = Link::Held;
-        self.connections.slots[index].clear(flag::ASKED);
+        self.connections.slots[index].clear(flag::ASKED | flag::STARTING);
         self.answer_claim(index, session.is_some());
         if let Some(session) = session {
             self.wake_session(index, session);

@@ -168,8 +168,10 @@ impl Edge {
     /// Whether the client does not get the message: it has expired, or is the client's own.
     fn is_passed_over(&mut self, index: ConnIndex, message: &Message<'_>) -> bool {
         if message.expiry == Expiry::Over {
+            let at = (message.partition, message.view.offset());
             if message.qos() > 0
                 && let Some(mqtt) = self.mqtt_of(index)
+                && mqtt.opened.find(at.0, at.1).is_none()
             {
                 mqtt.opened.pass_over();
             }
@@ -508,7 +510,7 @@ impl Edge {
     }
 
     fn send_retained(&mut self, index: ConnIndex, subscription: SubIndex, message: &Message<'_>) {
-        let client = self.subscriptions[subscription].client;
+        let key = self.subscriptions.key(subscription);
         if message.expiry == Expiry::Over {
             return;
         }
@@ -523,7 +525,7 @@ impl Edge {
         {
             let topic = Slice::copy_of(message.topic.as_bytes());
             let record = message.record.clone();
-            mqtt.retained.push(WaitingRetained { client, topic, record });
+            mqtt.retained.push(WaitingRetained { subscription: key, topic, record });
             self.connections.slots[index].set(flag::LAGGING);
         }
     }
@@ -544,9 +546,9 @@ impl Edge {
             return false;
         };
         let waiting = std::mem::take(&mut mqtt.retained);
-        for WaitingRetained { client, topic, record } in waiting {
-            // Where there is no room, it waits again.
-            if let Some(subscription) = self.find_client(index, client) {
+        for WaitingRetained { subscription, topic, record } in waiting {
+            // Where there is no room, it waits again. The client may have unsubscribed since.
+            if let Some(subscription) = self.subscriptions.find(subscription) {
                 self.deliver_mqtt_retained(subscription, &topic, &record);
             }
         }

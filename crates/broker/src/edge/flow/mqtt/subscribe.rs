@@ -9,9 +9,11 @@ use crate::command::{Begin, Subscribe as Asked};
 use crate::edge::Edge;
 use crate::entitlement::Action;
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
-use crate::mail::{FindRetained, Grant, HomeId, PageLimits, RetainedFound, Start, ToHome};
+use crate::mail::{
+    FindRetained, Grant, HomeId, PageLimits, RetainedFound, Start, SubscriptionKey, ToHome,
+};
 use crate::notice::{Beginning, SubscribeTerms};
-use crate::session::mqtt::encode::decide;
+use crate::session::mqtt::encode::{decide, subscribed};
 use crate::session::mqtt::options::Options;
 use crate::session::mqtt::refusal::subscribe_reason_of;
 use crate::session::mqtt::subscribing::Entry;
@@ -52,6 +54,19 @@ impl Edge {
             }
             self.begin_mqtt_subscription(index, Options::pending(place), &item);
         }
+        self.finish_mqtt_subscribe(index);
+    }
+
+    /// The packet is whole. Its answer follows at once if no filter waits for its home.
+    pub(super) fn finish_mqtt_subscribe(&mut self, index: ConnIndex) {
+        let mut bytes = Vec::new();
+        let mut granted = Vec::new();
+        if let Some(mqtt) = self.mqtt_of(index)
+            && let Some(decided) = mqtt.subscribing.finish()
+        {
+            granted = subscribed(mqtt, decided, &mut bytes);
+        }
+        self.subscribe_answered(index, &bytes, granted);
     }
 
     fn begin_mqtt_subscription(&mut self, index: ConnIndex, client: u32, item: &SubscribeItem<'_>) {
@@ -222,9 +237,18 @@ impl Edge {
         if let Some(mqtt) = self.mqtt_of(index) {
             granted = decide(mqtt, client, reason, &mut bytes);
         }
-        let is_whole = !bytes.is_empty();
-        self.send_mqtt(index, &bytes);
-        if is_whole {
+        self.subscribe_answered(index, &bytes, granted);
+    }
+
+    /// Sends the answer to a SUBSCRIBE packet, and asks for the retained messages behind it.
+    fn subscribe_answered(
+        &mut self,
+        index: ConnIndex,
+        answer: &[u8],
+        granted: Vec<SubscriptionKey>,
+    ) {
+        self.send_mqtt(index, answer);
+        if !answer.is_empty() {
             self.keep_mqtt_session(index);
         }
         for key in granted {

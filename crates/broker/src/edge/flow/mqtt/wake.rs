@@ -7,8 +7,9 @@
 //! connection.
 
 use crate::edge::Edge;
+use crate::edge::subscriptions::Stage;
 use crate::entitlement::Action;
-use crate::ids::ConnIndex;
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{PartitionCursor, PartitionId, SleepingSession, SleepingSubscription, Start};
 use crate::notice::SubscribeTerms;
 use crate::position::Position;
@@ -38,6 +39,7 @@ impl Edge {
         for (subscription, starts) in subscriptions.iter().zip(starts) {
             self.wake_subscription(index, subscription, &starts);
         }
+        self.finish_mqtt_subscribe(index);
     }
 
     fn wake_subscription(
@@ -75,6 +77,42 @@ impl Edge {
             let since = if is_kept { starts } else { &[] };
             self.charge_filter();
             self.subscribe_filter(index, filter, client, since, false, policy);
+        }
+    }
+
+    /// Gives up messages that no subscription brings again: the log has lost them, they have
+    /// expired, or the client has ended the subscription. Without this they would take their places
+    /// in the window for ever.
+    pub(crate) fn give_up_resends(&mut self, index: ConnIndex) {
+        let Some(mqtt) = self.mqtt_ref(index) else {
+            return;
+        };
+        let open: Vec<_> = mqtt.opened.resends().copied().collect();
+        for open in open {
+            if self.chain(index).any(|at| self.may_bring(at, open.partition, open.offset)) {
+                continue;
+            }
+            let is_released =
+                self.mqtt_of(index).is_some_and(|mqtt| mqtt.opened.give_up_resend(open.id));
+            if is_released && let Some(id) = PacketId::new(open.id) {
+                self.send_mqtt_packet(index, &ServerPacket::PubRel(Ack::success(id)));
+            }
+        }
+    }
+
+    /// Whether a subscription may still bring the message at a place of the log.
+    fn may_bring(&self, at: SubIndex, partition: PartitionId, offset: u64) -> bool {
+        let entry = &self.subscriptions[at];
+        if entry.is_pending() || Options::is_pending(entry.client) {
+            return true;
+        }
+        match entry.topic() {
+            Some(_) => {
+                let is_read = matches!(entry.stage, Stage::Reading | Stage::Lagging);
+                let is_there = self.subscriptions.partition_of(at) == Some(partition);
+                is_read && is_there && entry.cursor() < offset
+            }
+            None => self.subscriptions.is_catching_up_at(at, partition, offset - 1),
         }
     }
 }

@@ -32,6 +32,12 @@ fn count_of_edges(sum: &EdgeStatistics, name: &str) -> Option<u64> {
         "sessions" => {
             sum.native_sessions + sum.json_sessions + sum.echo_sessions + sum.event_streams
         }
+        "mqtt-sessions" => sum.mqtt_sessions,
+        "protocol-errors" => sum.protocol_errors,
+        "wills" => sum.wills,
+        "packets-too-large" => sum.packets_too_large,
+        "unknown-acknowledgements" => sum.unknown_acknowledgements,
+        "delivered" => sum.delivered,
         "subscriptions" => sum.subscriptions,
         "filters" => sum.filters,
         "pinned" => sum.pinned_bytes,
@@ -105,6 +111,7 @@ fn count_of_refusals(refused: &TurnedAway, name: &str) -> Option<u64> {
 fn count_of_homes(homes: &HomeStatistics, name: &str) -> Option<u64> {
     Some(match name {
         "topics" => homes.topics,
+        "sleeping" => homes.mqtt_sessions_sleeping,
         "indexes" => homes.indexes,
         "published" => homes.published,
         "staged" => homes.staged,

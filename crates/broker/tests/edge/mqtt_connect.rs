@@ -1,0 +1,280 @@
+//! MQTT: the beginning and the end of connections.
+
+use crate::support::mqtt::on;
+use crate::support::script;
+use broker::entitlement::Permissions;
+use broker::settings::{EntitlementSettings, Settings};
+
+fn with_tokens(settings: &mut Settings) {
+    on(settings);
+    settings.entitlement = Some(EntitlementSettings {
+        anonymous: Permissions::default(),
+        notice_before_s: 60,
+        ..EntitlementSettings::default()
+    });
+}
+
+/// It answers as to a request of HTTP that cannot be read.
+#[test]
+fn a_node_without_mqtt_does_not_know_it() {
+    script! { "
+        a: connect
+        a: mqtt connect anna => a: 400 close malformed_request, closed
+    " }
+}
+
+/// The time for the handshake holds for CONNECT.
+#[test]
+fn a_connect_that_does_not_come() {
+    script! { on, "
+        a: connect mqtt
+        a: mqtt raw 10
+        b: connect mqtt-ws => b: 404 not_found
+        c: connect
+        time +11s
+            a: closed
+            c: 408 close request_timeout, closed
+        count connections handshake-timeouts => connections 1 handshake-timeouts 2
+    " }
+    script! { on, "
+        homes stop
+        a: mqtt connect anna
+        time +11s => a: closed
+        homes go
+        count connections handshake-timeouts mqtt-sessions
+            connections 0 handshake-timeouts 1 mqtt-sessions 0
+    " }
+}
+
+#[test]
+fn all_versions_begin_with_connect() {
+    script! { on, "
+        a: mqtt connect anna => a: connack 0
+        b: mqtt connect ben v3 clean => b: connack 0
+        c: mqtt connect carl v31 clean => c: connack 0
+        a: mqtt ping => a: pingresp
+        b: mqtt ping => b: pingresp
+        c: mqtt ping => c: pingresp
+        count mqtt-sessions connections => mqtt-sessions 3 connections 3
+        a: mqtt disconnect => a: closed
+        b: mqtt disconnect => b: closed
+        c: end => c: closed
+        count mqtt-sessions connections sleeping protocol-errors
+            mqtt-sessions 0 connections 0 sleeping 0 protocol-errors 0
+    " }
+}
+
+#[test]
+fn the_first_packet_is_connect() {
+    script! { on, "
+        a: connect mqtt
+        a: mqtt ping => a: closed
+        b: connect mqtt
+        b: mqtt pub 0 news hi => b: closed
+        c: connect mqtt
+        c: mqtt sub 1 news 0 => c: closed
+        d: connect mqtt
+        d: mqtt raw 20 02 00 00 => d: closed
+        e: connect mqtt
+        e: mqtt raw 10 04 00 01 58 05 => e: closed
+        count protocol-errors connections => protocol-errors 5 connections 0
+    " }
+}
+
+/// A client of a version that does not exist is told so.
+#[test]
+fn unknown_versions_are_refused() {
+    script! { on, "
+        a: connect mqtt
+        a: mqtt raw 10 0f 00 04 4d515454 06 02 0000 00 0002 6161 => a: connack 0x84, closed
+        b: connect mqtt
+        b: mqtt version v3
+        b: mqtt raw 10 0e 00 04 4d515454 02 02 0000 0002 6161 => b: connack 0x84, closed
+        count protocol-errors => protocol-errors 2
+    " }
+}
+
+#[test]
+fn a_malformed_connect_ends_the_connection() {
+    script! { on, "
+        a: connect mqtt
+        a: mqtt raw 10 0e 00 04 4d515454 04 03 0000 0002 6161 => a: closed
+        b: connect mqtt
+        b: mqtt raw 10 0f 00 04 4d515454 05 1e 0000 00 0002 6161 => b: closed
+        c: connect mqtt
+        c: mqtt raw 10 ff ff ff ff => c: closed
+        count protocol-errors connections => protocol-errors 3 connections 0
+    " }
+}
+
+#[test]
+fn a_second_connect_ends_the_connection() {
+    script! { on, "
+        a: mqtt connect anna => a: connack 0
+        a: mqtt connect anna => a: closed
+        b: mqtt connect ben v3 clean => b: connack 0
+        b: mqtt connect ben v3 clean => b: closed
+        c: connect mqtt
+        c: mqtt connect carl | connect carl => c: connack 0, closed
+        count protocol-errors connections sleeping => protocol-errors 3 connections 0 sleeping 0
+    " }
+}
+
+#[test]
+fn rules_of_client_ids() {
+    script! { on, "
+        a: mqtt connect none => a: connack 0 {assigned auto-}
+        b: mqtt connect none v3 clean => b: connack 0
+        c: mqtt connect none v3 => c: connack 0x85, closed
+        d: mqtt connect none v31 clean => d: connack 0x85, closed
+        e: mqtt connect long => e: connack 0x85, closed
+        f: mqtt connect long v3 => f: connack 0x85, closed
+        g: mqtt connect a/b/# => g: connack 0
+        h: mqtt connect none expiry=9 => h: connack 0 {assigned auto-}
+        count mqtt-sessions => mqtt-sessions 4
+    " }
+}
+
+/// A client is lost after one and a half intervals; any packet keeps it.
+#[test]
+fn keep_alive_ends_silent_connections() {
+    script! { on, "
+        a: mqtt connect anna keep=10 will=gone=anna => a: connack 0
+        b: mqtt connect ben v3 keep=10 clean => b: connack 0
+        w: session; subscribe 1 gone => w: subscribed 1 through 7:0
+        time +14s
+        b: mqtt ping => b: pingresp
+        time +3s
+            a: disconnect 0x8d, closed
+            w: message 1 1<0 anna
+        time +10s
+        b: mqtt puback 9
+        time +14s
+        time +3s => b: closed
+        count connections => connections 1
+    " }
+    script! { |settings: &mut Settings| { on(settings); settings.mqtt.keep_alive_max_s = 20; }, "
+        a: mqtt connect anna => a: connack 0 {keep 20}
+        b: mqtt connect ben keep=5 => b: connack 0
+        c: mqtt connect carl keep=60 => c: connack 0 {keep 20}
+        d: mqtt connect dora v3 clean => d: connack 0
+        time +25s => b: disconnect 0x8d, closed
+        time +10s
+            a: disconnect 0x8d, closed
+            c: disconnect 0x8d, closed
+    " }
+}
+
+#[test]
+fn a_blocked_client_is_lost_after_its_keep_alive() {
+    script! { on, "
+        a: mqtt connect anna keep=10 => a: connack 0
+        a: block
+        a: mqtt ping
+        time +60s => a: reset
+        count connections => connections 0
+    " }
+}
+
+#[test]
+fn credentials_are_passwords() {
+    script! { with_tokens, "
+        a: mqtt connect anna password=anna.s:news.p:news => a: connack 0
+        b: mqtt connect ben password=bad.x.y => b: connack 0x86, closed
+        c: mqtt connect ben v3 clean password=bad => c: connack 0x86, closed
+        d: mqtt connect carl => d: connack 0x86, closed
+        e: mqtt connect carl v3 clean => e: connack 0x86, closed
+        f: mqtt connect dora password=dora.all.x:0 => f: connack 0x86, closed
+        revoke eva
+        g: mqtt connect eva password=eva.all.j:1 => g: connack 0x86, closed
+        count mqtt-sessions credentials-refused connections
+            mqtt-sessions 1 credentials-refused 4 connections 1
+    " }
+}
+
+/// Packets behind CONNECT wait with it.
+#[test]
+fn a_connect_waits_for_the_decision() {
+    script! { with_tokens, "
+        authenticator stop
+        a: mqtt connect anna password=anna.all.x:60 | sub 1 news 1 | pub 1 news hi id=9
+        b: mqtt connect ben v3 clean password=bad.x.y
+        c: mqtt connect carl password=carl.all.x:60
+        c: reset
+        authenticator go
+            a: connack 0
+            a: suback 1 1
+            a: puback 9
+            a: publish news q1 id 1 hi
+            b: connack 0x86, closed
+        count mqtt-sessions kept => mqtt-sessions 1 kept 0
+        authenticator stop
+        d: mqtt connect dora password=dora.all.x:70
+        time +11s => d: closed
+        authenticator go
+        count connections => connections 1
+    " }
+}
+
+#[test]
+fn a_token_that_ends_closes_the_connection() {
+    script! { with_tokens, "
+        a: mqtt connect anna password=anna.all.x:60 => a: connack 0
+        b: mqtt connect ben v3 clean password=ben.all.x:60 => b: connack 0
+        c: mqtt connect carl password=carl.all.j:7 => c: connack 0
+        time +58s
+        time +4s
+            a: disconnect 0x87, closed
+            b: closed
+        revoke 7 => c: disconnect 0x87, closed
+        count connections => connections 0
+    " }
+}
+
+#[test]
+fn a_method_of_authentication_is_refused() {
+    script! { on, "
+        a: mqtt connect anna method=SCRAM => a: connack 0x8c, closed
+        b: mqtt connect ben => b: connack 0
+        b: mqtt raw f0 00 => b: disconnect 0x82, closed
+    " }
+}
+
+/// What a client sends is counted where the specification forbids it, and ends the connection.
+#[test]
+fn malformed_packets_are_counted() {
+    script! { on, "
+        a: mqtt connect a => a: connack 0
+        a: mqtt raw 36 05 00 01 61 00 01 => a: disconnect 0x81, closed
+        b: mqtt connect b v3 clean => b: connack 0
+        b: mqtt raw 36 05 00 01 61 00 01 => b: closed
+        c: mqtt connect c => c: connack 0
+        c: mqtt raw 32 06 00 01 61 00 00 00 => c: disconnect 0x82, closed
+        d: mqtt connect d => d: connack 0
+        d: mqtt raw 30 05 00 03 61 2f 23 00 => d: disconnect 0x82, closed
+        e: mqtt connect e => e: connack 0
+        e: mqtt raw 80 02 00 01 => e: disconnect 0x81, closed
+        f: mqtt connect f => f: connack 0
+        f: mqtt raw 82 03 00 01 00 => f: disconnect 0x81, closed
+        g: mqtt connect g => g: connack 0
+        g: mqtt raw c1 00 => g: disconnect 0x81, closed
+        h: mqtt connect h => h: connack 0
+        h: mqtt raw 20 02 00 00 => h: closed
+        i: mqtt connect i => i: connack 0
+        i: mqtt raw 62 02 00 00 => i: disconnect 0x82, closed
+        j: mqtt connect j => j: connack 0
+        j: mqtt raw 30 ff ff ff ff => j: disconnect 0x81, closed
+        k: mqtt connect k => k: connack 0
+        k: mqtt raw 30 03 00 00 00 => k: disconnect 0x82, closed
+        count protocol-errors connections => protocol-errors 11 connections 0
+    " }
+}
+
+/// A client may speak in a WebSocket, and its packets do not end with its messages.
+#[test]
+fn packets_in_a_websocket() {
+    script! { on, "
+        a: connect mqtt-ws => a: 404 not_found
+        a: mqtt connect anna | sub 1 news 1 => a: 400 close malformed_request, closed
+    " }
+}
