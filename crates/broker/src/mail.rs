@@ -93,6 +93,11 @@ pub struct Publication {
     pub further: Slice,
 }
 
+/// Whether bytes may be the further fields of a publication.
+pub fn are_further_fields(bytes: &[u8]) -> bool {
+    log::FurtherFields::are_valid(bytes)
+}
+
 /// The producer that numbered a publication.
 #[derive(Clone, Debug, Hand)]
 pub struct ProducerStamp {

@@ -19,6 +19,7 @@
 use broker::engine::{EnginePublish, Restored, RunName, TailRecord};
 use broker::mail::{
     Code, IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX, ProducerStamp, Publication,
+    are_further_fields,
 };
 use broker::topic::TopicName;
 use std::ffi::{CStr, CString};
@@ -248,7 +249,7 @@ impl Mapping {
             } else if name == MQTT.to_bytes() {
                 let is_valid = value.first().is_some_and(|first| *first < 8);
                 let further = value.get(1..).unwrap_or_default();
-                if !is_valid || !log::FurtherFields::are_valid(further) {
+                if !is_valid || !are_further_fields(further) {
                     return Err(Unroutable::InvalidHeader);
                 }
                 read.mqtt = value;
@@ -435,11 +436,7 @@ mod tests {
             expected_epoch: None,
             qos: Some(2),
             is_said_text: true,
-            further: {
-                let mut further = log::FurtherFields::default();
-                further.expiry(7);
-                Slice::copy_of(further.as_bytes())
-            },
+            further: Slice::copy_of(&[5, 8, 0, 7, 0, 0, 0, 0, 0, 0, 0]),
         }
     }
 

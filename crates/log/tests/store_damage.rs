@@ -29,6 +29,7 @@ fn record(offset: u64) -> Vec<u8> {
         tags: &[],
         producer: None,
         idempotency_key: None,
+        further: &[],
         payload: payload.as_bytes(),
     };
     let mut bytes = Vec::new();

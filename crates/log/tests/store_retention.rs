@@ -43,6 +43,7 @@ impl Log {
             tags: &[],
             producer: None,
             idempotency_key: None,
+            further: &[],
             payload: &payload,
         };
         let mut bytes = Vec::new();
