@@ -454,8 +454,15 @@ mod tests {
         let headers: Vec<(&[u8], &[u8])> =
             record.headers.iter().map(|(name, value)| (name.to_bytes(), &value[..])).collect();
         let names: Vec<&[u8]> = headers.iter().map(|(name, _)| *name).collect();
-        let expected: [&[u8]; 6] =
-            [b"crore.n", b"content-type", b"ce_id", b"crore.tag.unit", b"crore.p", b"crore.k"];
+        let expected: [&[u8]; 7] = [
+            b"crore.n",
+            b"content-type",
+            b"ce_id",
+            b"crore.tag.unit",
+            b"crore.p",
+            b"crore.k",
+            b"crore.m",
+        ];
         assert_eq!(names, expected);
         assert_eq!((record.key, record.value), (&b"42"[..], Some(&b"hello"[..])));
         let back = read(&raw(Some(record.key), &headers)).expect("a message");
@@ -473,8 +480,6 @@ mod tests {
             (b"ce_type", b"\xff"),
         ];
         let message = read(&raw(Some(b"a"), &headers)).expect("a message");
-        assert_eq!((message.publication.qos, message.publication.is_said_text), (Some(2), true));
-        assert_eq!(message.publication.further[..], publication().further[..]);
         let Publication { topic, attributes, producer, idempotency_key, .. } = message.publication;
         assert_eq!(&*topic, b"orders/a");
         let attributes = Attributes::decode_block(&attributes).expect("attributes");

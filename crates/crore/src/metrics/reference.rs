@@ -76,7 +76,7 @@ mod tests {
         let text = reference();
         for line in [
             "| `crore_build_info` | gauge | `version`; `commit`; `node` |",
-            "| `crore_sessions` | gauge | `protocol`: native, json, events, long_poll, echo, http |",
+            "| `crore_sessions` | gauge | `protocol`: native, json, mqtt, events, long_poll, echo, http |",
             "| `crore_turn_seconds` | histogram |  |",
         ] {
             assert!(text.contains(line), "{line}\n{text}");

@@ -188,7 +188,7 @@ fn what_makes_no_sense_is_refused() {
         ("/api/v1/connections?limit=1001", 400),
         ("/api/v1/connections?after=x", 400),
         ("/api/v1/connections?address=x", 400),
-        ("/api/v1/connections?protocol=mqtt", 400),
+        ("/api/v1/connections?protocol=amqp", 400),
         ("/api/v1/connections?colour=red", 400),
         ("/api/v1/connections/zz", 404),
         ("/api/v1/connections/ffff000000000000", 404),
