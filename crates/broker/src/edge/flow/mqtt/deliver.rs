@@ -138,7 +138,7 @@ impl Edge {
         }
         if options.qos > 0 {
             if self.send_with_identifier(index, &message) == Sent::NoRoom {
-                self.lag_mqtt(index, subscription, delivery.view.prev());
+                self.lag_mqtt(index, subscription, offset);
             }
             return;
         }
@@ -313,9 +313,11 @@ impl Edge {
         is_behind.is_some_and(|through| message.view.offset() <= through)
     }
 
-    /// A plain subscription continues behind this offset when the client has room.
-    fn lag_mqtt(&mut self, index: ConnIndex, subscription: SubIndex, prev: u64) {
-        let was_live = self.subscriptions.lag(subscription, prev, &self.settings);
+    /// A plain subscription continues with the message at this offset when the client has room.
+    fn lag_mqtt(&mut self, index: ConnIndex, subscription: SubIndex, offset: u64) {
+        // Not behind the message before it: what lies between belongs to other topics, and what was
+        // open there is known not to come by this subscription.
+        let was_live = self.subscriptions.lag(subscription, offset - 1, &self.settings);
         self.statistics.lagging += u64::from(was_live);
         self.connections.slots[index].set(flag::LAGGING);
     }
@@ -561,7 +563,9 @@ impl Edge {
             return u32::MAX;
         };
         let bytes_max = u64::from(self.settings.limits.outbox_bytes_max) / 2;
-        let waits = if mqtt.retained.is_empty() { usize::MAX } else { 0 };
+        // Retained messages come before new ones, but they may wait for messages to be repeated.
+        let waits =
+            if mqtt.retained.is_empty() { usize::MAX } else { mqtt.opened.resends().count() };
         mqtt.opened.records_max(bytes_max).min(waits) as u32
     }
 
