@@ -32,6 +32,7 @@ mod lineages;
 mod mqtt_connect;
 mod mqtt_overlap;
 mod mqtt_publish;
+mod mqtt_random;
 mod mqtt_retained;
 mod mqtt_sessions;
 mod mqtt_wills;

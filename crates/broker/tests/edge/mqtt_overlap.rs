@@ -163,9 +163,8 @@ fn a_subscription_gets_other_options() {
         b: mqtt sub 1 news 0 | sub 2 news 1
             b: suback 1 0
             b: suback 2 1
-        b: mqtt sub 3 n/+ 1 | sub 4 n/+ 1
-            b: suback 4 1
-            b: suback 3 1
+        b: mqtt sub 3 n/+ 0 => b: suback 3 0
+        b: mqtt sub 4 n/+ 1 => b: suback 4 1
         p: publish 0 news 4
             a: publish news q1 id 3 4
             b: publish news q1 id 1 4
