@@ -266,7 +266,7 @@ impl Edge {
             attempt = Some((open.qos, open.id, true));
         } else if mqtt.opened.find(message.partition, offset).is_some() {
             return Sent::Done; // another subscription has brought it
-        } else if message.filter.is_some() && self.was_sent(index, message) {
+        } else if message.filter.is_some_and(|by| self.is_left_to_others(index, by, message)) {
             return Sent::Done;
         } else if is_blocked {
             return Sent::NoRoom;
@@ -299,6 +299,13 @@ impl Edge {
         }
         self.work.scratch = head;
         Sent::Done
+    }
+
+    /// Whether a subscription that is read from the log does not bring a message: it was sent
+    /// before, or another one brings it.
+    fn is_left_to_others(&self, index: ConnIndex, by: SubIndex, message: &Message<'_>) -> bool {
+        let at = (message.partition, message.view.offset());
+        self.was_sent(index, message) || self.comes_later(index, (by, message.topic), at)
     }
 
     /// Whether the message was sent, and acknowledged, on a connection before this one.
