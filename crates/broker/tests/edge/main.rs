@@ -30,6 +30,7 @@ mod json;
 mod line;
 mod lineages;
 mod mqtt_connect;
+mod mqtt_gaps;
 mod mqtt_overlap;
 mod mqtt_publish;
 mod mqtt_random;
