@@ -128,11 +128,11 @@ pub fn check_reload(reload: impl Fn(usize, &mut Settings), script: &str) {
     }
 }
 
-/// Hands a world over that runs commands one by one.
-pub fn run_random(
-    change: &dyn Fn(&mut Settings),
-    script: &mut dyn FnMut(&mut dyn FnMut(&str) -> Vec<String>),
-) {
+/// Runs a command; returns the lines that it causes.
+pub type Run<'a> = &'a mut dyn FnMut(&str) -> Vec<String>;
+
+/// Gives a world to code that chooses the commands.
+pub fn run_random(change: &dyn Fn(&mut Settings), mut script: impl FnMut(Run<'_>)) {
     let make = || {
         let mut settings = settings();
         change(&mut settings);
