@@ -233,7 +233,9 @@ impl Edge {
             ToEdge::Message { index, record } => self.deliver(home, TopicIndex(index), &record),
             ToEdge::RetainedFound(found) => self.retained_found(home, &found),
             ToEdge::SessionsSleep(do_sleep) => self.mqtt.note_sleepers(home, do_sleep),
-            ToEdge::Claimed { connection, result } => self.claimed(connection, result),
+            ToEdge::Claimed { name, connection, result } => {
+                self.claimed(&name, connection, result);
+            }
             ToEdge::TakenOver { connection, is_clean } => self.taken_over(connection, is_clean),
             ToEdge::Released { index } => self.released(home, TopicIndex(index)),
             ToEdge::Page(page) => self.page(page),

@@ -7,7 +7,7 @@
 //!
 //! Invariants: a name is known while a connection has it or a session sleeps; a connection gets a
 //! name only when the one before has left, so that a session is in one place; every connection that
-//! has asked for a name leaves once.
+//! has got a name leaves once, also if it ended before it heard of that.
 
 use super::Home;
 use super::turn::Turn;
@@ -187,11 +187,11 @@ impl Home {
         let holder = Holder { edge, connection };
         let Some(known) = self.clients.known.get_mut(&name[..]) else {
             self.clients.insert(&name, Client { holder, user, session: None, waiting: None });
-            return turn.out.post(edge, ToEdge::Claimed { connection, result: Ok(None) });
+            return turn.out.post(edge, ToEdge::Claimed { name, connection, result: Ok(None) });
         };
         if known.user != user {
             let result = Err(Code::Forbidden);
-            return turn.out.post(edge, ToEdge::Claimed { connection, result });
+            return turn.out.post(edge, ToEdge::Claimed { name, connection, result });
         }
         if known.session.is_none() {
             let waiting = known.waiting.replace(Box::new(Waiting { holder, is_clean }));
@@ -212,20 +212,16 @@ impl Home {
         }
         let session = before.session.filter(|_| !is_clean);
         self.clients.insert(&name, Client { holder, user, session: None, waiting: None });
-        turn.out.post(edge, ToEdge::Claimed { connection, result: Ok(session) });
+        turn.out.post(edge, ToEdge::Claimed { name, connection, result: Ok(session) });
     }
 
-    /// A connection gives its name back, or does not wait for it any more.
+    /// A connection gives its name back.
     pub(super) fn leave(&mut self, edge: EdgeId, leave: Leave, turn: &mut Turn<'_>) {
         let Leave { name, connection, session } = leave;
         let leaving = Holder { edge, connection };
-        let Some(client) = self.clients.known.get_mut(&name[..]) else {
+        let Some(client) = self.clients.known.get(&name[..]) else {
             return;
         };
-        if client.waiting.as_ref().is_some_and(|waiting| waiting.holder == leaving) {
-            client.waiting = None;
-            return;
-        }
         if client.holder != leaving || client.session.is_some() {
             return;
         }
@@ -240,7 +236,8 @@ impl Home {
                 let Waiting { holder, is_clean } = *waiting;
                 let session = session.filter(|_| !is_clean);
                 self.clients.insert(&name, Client { holder, user, session: None, waiting: None });
-                let letter = ToEdge::Claimed { connection: holder.connection, result: Ok(session) };
+                let (connection, result) = (holder.connection, Ok(session));
+                let letter = ToEdge::Claimed { name, connection, result };
                 turn.out.post(holder.edge, letter);
             }
             None if session.is_some() => {

@@ -47,8 +47,11 @@ pub enum ToEdge {
     },
     /// A page of retained messages.
     RetainedFound(RetainedFound),
-    /// A client has its name from here on.
+    /// A client has its name from here on. Where the connection has ended meanwhile, its edge gives
+    /// the name back, and the session.
     Claimed {
+        /// The name.
+        name: Slice,
         /// The connection that asked.
         connection: Key,
         /// The session that the client had left, or the reason of the refusal.

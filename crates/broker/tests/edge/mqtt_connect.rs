@@ -29,12 +29,13 @@ fn a_connect_that_does_not_come() {
     script! { on, "
         a: connect mqtt
         a: mqtt raw 10
-        b: connect mqtt-ws => b: 404 not_found
+        b: connect mqtt-ws => b: 101 mqtt
         c: connect
         time +11s
             a: closed
+            b: closed
             c: 408 close request_timeout, closed
-        count connections handshake-timeouts => connections 1 handshake-timeouts 2
+        count connections handshake-timeouts => connections 0 handshake-timeouts 3
     " }
     script! { on, "
         homes stop
@@ -274,7 +275,22 @@ fn malformed_packets_are_counted() {
 #[test]
 fn packets_in_a_websocket() {
     script! { on, "
-        a: connect mqtt-ws => a: 404 not_found
-        a: mqtt connect anna | sub 1 news 1 => a: 400 close malformed_request, closed
+        a: connect mqtt-ws => a: 101 mqtt
+        a: mqtt connect anna | sub 1 news 1
+            a: connack 0
+            a: suback 1 1
+        a: binary hex:320b
+        a: binary empty
+        a: binary hex:0004
+        a: binary hex:6e657773
+        a: binary hex:0009006869c0
+            a: puback 9
+            a: publish news q1 id 1 hi
+        a: binary hex:00 => a: pingresp
+        b: connect mqtt-ws => b: 101 mqtt
+        b: mqtt ping => b: close 1000, closed
+        c: connect mqtt-ws => c: 101 mqtt
+        c: mqtt connect carl => c: connack 0
+        c: text hi => c: close 1003 native frames are binary messages, closed
     " }
 }

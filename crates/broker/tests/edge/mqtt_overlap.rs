@@ -61,20 +61,20 @@ fn a_topic_and_filters_that_match_it() {
     script! { on, "
         p: mqtt connect paul => p: connack 0
         a: mqtt connect anna => a: connack 0
-        a: mqtt sub 1 n/x 0 id=1 => a: suback 1 0
-        a: mqtt sub 2 n/+ 2 id=2 => a: suback 2 2
+        a: mqtt sub 1 n/x 2 => a: suback 1 2
+        a: mqtt sub 2 n/+ 1 id=2 => a: suback 2 1
         b: mqtt connect ben => b: connack 0
         b: mqtt sub 1 n/x 2 => b: suback 1 2
         b: mqtt sub 2 # 1 => b: suback 2 1
         c: mqtt connect carl v3 clean => c: connack 0
         c: mqtt sub 1 # 0, n/x 1 => c: suback 1 0 1
         p: mqtt pub 2 n/x 1 id=1
-            a: publish n/x q0 1 {id 1}
+            a: publish n/x q2 id 1 1
             b: publish n/x q2 id 1 1
             c: publish n/x q1 id 1 1
             p: pubrec 1
         p: mqtt pub 1 n/y 2 id=2
-            a: publish n/y q1 id 1 2 {id 2}
+            a: publish n/y q1 id 2 2 {id 2}
             b: publish n/y q1 id 2 2
             c: publish n/y q0 2
             p: puback 2
@@ -82,12 +82,12 @@ fn a_topic_and_filters_that_match_it() {
         b: mqtt unsub 3 # => b: unsuback 3 0
         c: mqtt unsub 3 # => c: unsuback 3
         p: mqtt pub 1 n/x 3 id=3
-            a: publish n/x q1 id 2 3 {id 2}
+            a: publish n/x q1 id 3 3 {id 2}
             b: publish n/x q1 id 3 3
             c: publish n/x q1 id 2 3
             p: puback 3
         p: mqtt pub 1 n/y 4 id=4
-            a: publish n/y q1 id 3 4 {id 2}
+            a: publish n/y q1 id 4 4 {id 2}
             p: puback 4
     " }
 }
@@ -163,9 +163,8 @@ fn a_subscription_gets_other_options() {
         b: mqtt sub 1 news 0 | sub 2 news 1
             b: suback 1 0
             b: suback 2 1
-        b: mqtt sub 3 n/+ 1 | sub 4 n/+ 1
-            b: suback 4 1
-            b: suback 3 1
+        b: mqtt sub 3 n/+ 0 => b: suback 3 0
+        b: mqtt sub 4 n/+ 1 => b: suback 4 1
         p: publish 0 news 4
             a: publish news q1 id 3 4
             b: publish news q1 id 1 4

@@ -370,10 +370,10 @@ fn topics_of_the_server_take_no_publications() {
         a: mqtt pub 1 $share/g/x hi id=2 => a: puback 2 0x87
         a: mqtt pub 1 $sys/x hi id=3 => a: puback 3 0x87
         a: mqtt pub 1 $SYS/broker/connection/b/state 1 id=4 => a: puback 4 0x10
-        a: mqtt pub 1 $mqtt/s/anna hi id=5 => a: puback 5 0x10
+        a: mqtt pub 1 $mqtt/s/anna hi id=5 => a: puback 5 0x87
         a: mqtt pub 1 $SYS/broker/connection/b/state/x 1 id=6 => a: puback 6 0x87
         a: mqtt sub 1 $SYS/# 0, $SYS/broker/uptime 0, $share/g/news 1, # 1, $mqtt/# 0
-            a: suback 1 0 0 0x9e 1 0
+            a: suback 1 0 0 0x9e 1 0x87
         b: mqtt connect ben v3 clean => b: connack 0
         b: mqtt sub 1 $share/g/news 1, ok 2 => b: suback 1 0x80 2
         b: mqtt pub 1 $SYS/x hi id=1 => b: closed
@@ -547,5 +547,20 @@ fn a_drain_sends_clients_away() {
         d: mqtt connect dora => d: connack 0x88, closed
         e: mqtt connect eva v3 => e: connack 0x88, closed
         count connections sleeping sent-away => connections 0 sleeping 1 sent-away 4
+    " }
+}
+
+#[test]
+fn a_drain_names_another_node() {
+    let two = |settings: &mut Settings| {
+        on(settings);
+        settings.other_addresses = vec!["ws://other/crore".into()];
+    };
+    script! { two, "
+        a: mqtt connect anna expiry=60 => a: connack 0
+        b: mqtt connect ben v3 clean => b: connack 0
+        drain 0
+            a: disconnect 0x9d {server ws://other/crore}, closed
+            b: closed
     " }
 }

@@ -79,8 +79,8 @@ fn sessions_expire() {
     " }
 }
 
-/// Messages of topics and filters while the client is away come when it returns, but those with
-/// QoS 0.
+/// Messages of topics and filters while the client is away come when it returns, but not for
+/// subscriptions with QoS 0.
 #[test]
 fn messages_while_away() {
     script! { on, "
@@ -97,17 +97,14 @@ fn messages_while_away() {
         p: publish 0 zero 3
         p: publish 0 z/a 4
         p: publish 0 n/y 5
-        q: mqtt pub 0 news 6 | pub 0 n/x 7
         q: mqtt pub 1 news 8 id=1 | pub 2 n/x 9 id=2
             q: puback 1
             q: pubrec 2
         a: mqtt connect anna expiry=60
             a: connack 0 present
-            a: publish n/x q0 7
             a: publish n/x q1 id 2 2
-            a: publish n/x q2 id 4 9
             a: publish n/y q1 id 3 5
-            a: publish news q0 6
+            a: publish n/x q2 id 4 9
             a: publish news q1 id 5 1
             a: publish news q1 id 6 8
         p: publish 0 news 10 => a: publish news q1 id 7 10
@@ -151,16 +148,11 @@ fn messages_while_away() {
         p: flood n/x 41..60 => a: publish n/x q1 41..60: 20 in order
         p: flood n/z 21..40 => a: publish n/z q1 21..40: 20 in order
         a: reset
-        a: mqtt connect anna expiry=60 acks
-            a: connack 0 present
-            a: publish a/z q1 1..20: 20 in order
-            a: publish n/y q1 1..20: 20 in order
+        a: mqtt connect anna expiry=60 acks => a: connack 0 present
         a: mqtt disconnect => a: closed
         p: flood news 61..80
         a: mqtt connect anna expiry=60 acks on=1
             a: connack 0 present
-            a: publish a/z q1 1..20: 20 in order
-            a: publish n/y q1 1..20: 20 in order
             a: publish news q1 61..80: 20 in order
     " }
 }
@@ -240,7 +232,7 @@ fn open_messages_are_repeated() {
         p: mqtt pub 2 n/x 4 id=4 => p: pubrec 4
         a: mqtt connect anna v3
             a: connack 0 present
-            a: publish n/x q1 id 4 4
+            a: publish n/x q2 id 4 4
     " }
 }
 
@@ -287,12 +279,25 @@ fn a_session_that_wakes_and_sleeps_at_once() {
         a: mqtt connect anna expiry=60 receive=2
         a: reset
         homes go
-        a: mqtt connect anna expiry=60 receive=2 => a: connack 0 present
-        a: mqtt puback 1
+        a: mqtt connect anna expiry=60 receive=2
+            a: connack 0 present
+            a: publish n/x q1 id 1 1
+            a: publish n/x q1 id 2 2
+        a: mqtt puback 1 => a: publish news q1 id 3 1
         a: reset
-        a: mqtt connect anna expiry=60 acks => a: connack 0 present
-        p: publish 0 news 6
-        p: publish 0 n/x 6
+        a: mqtt connect anna expiry=60 acks
+            a: connack 0 present
+            a: publish n/x q1 id 2 dup 2
+            a: publish n/x q1 id 4 3
+            a: publish n/x q1 id 5 4
+            a: publish n/x q1 id 6 5
+            a: publish news q1 id 3 dup 1
+            a: publish news q1 id 7 2
+            a: publish news q1 id 8 3
+            a: publish news q1 id 9 4
+            a: publish news q1 id 10 5
+        p: publish 0 news 6 => a: publish news q1 id 11 6
+        p: publish 0 n/x 6 => a: publish n/x q1 id 12 6
     " }
     script! { on, "
         p: session
@@ -472,131 +477,5 @@ fn publications_with_qos_2_over_a_reconnect() {
         a: mqtt pub 2 news 1 id=1
             a: pubrec 1
             s: publish news q0 1
-    " }
-}
-
-/// The log does not have all messages any more: the session goes on behind the gap, and its window
-/// opens again.
-#[test]
-fn a_session_behind_a_gap() {
-    let short = |settings: &mut Settings| {
-        on(settings);
-        settings.rules[0].history_messages_max = 4;
-    };
-    script! { short, "
-        p: session
-        a: mqtt connect anna expiry=60 receive=2 => a: connack 0
-        a: mqtt sub 1 news 1, n/# 1 => a: suback 1 1 1
-        p: flood news 1..2
-            a: publish news q1 id 1 1
-            a: publish news q1 id 2 2
-        a: reset
-        p: flood news 3..20
-        a: mqtt connect anna expiry=60 receive=2
-            a: connack 0 present
-            a: publish news q1 id 3 17
-            a: publish news q1 id 4 18
-        a: mqtt puback 1 | puback 2
-        a: mqtt puback 3 | puback 4
-            a: publish news q1 id 5 19
-            a: publish news q1 id 6 20
-        a: mqtt puback 5 | puback 6
-        p: flood news 21..22
-            a: publish news q1 id 7 21
-            a: publish news q1 id 8 22
-    " }
-    let small = |settings: &mut Settings| {
-        on(settings);
-        settings.logs[0].log_bytes_max = 8_192;
-        settings.logs[0].segment_bytes = 4_096;
-    };
-    script! { small, "
-        p: session
-        a: mqtt connect anna expiry=60 receive=2
-        a: mqtt sub 1 news 1
-        b: mqtt connect ben expiry=60 receive=2
-        b: mqtt sub 1 n/# 1
-        p: flood news 1..2
-        p: flood n/x 1..2
-        a: reset
-        b: reset
-        p: flood other 1..100 size 400
-        p: flood news 3..4
-        p: flood n/x 3..4
-        a: mqtt connect anna expiry=60 receive=2 acks
-        b: mqtt connect ben expiry=60 receive=2 acks
-        p: flood news 5..6
-        p: flood n/x 5..6
-    " }
-}
-
-/// A message that is no longer kept when its time is over.
-#[test]
-fn expiry_while_away() {
-    script! { on, "
-        p: mqtt connect paul => p: connack 0
-        a: mqtt connect anna expiry=60 => a: connack 0
-        a: mqtt sub 1 news 1, n/# 1 => a: suback 1 1 1
-        a: reset
-        p: mqtt pub 1 news 1 id=1 expiry=5 | pub 1 news 2 id=2 expiry=30 | pub 1 n/x 3 id=3 expiry=5
-            p: puback 1
-            p: puback 2
-            p: puback 3
-        time +10s
-        a: mqtt connect anna expiry=60
-            a: connack 0 present
-            a: publish news q1 id 3 2 {expiry 20}
-        a: reset
-        time +25s
-        a: mqtt connect anna expiry=60 => a: connack 0 present
-        a: mqtt puback 2
-        p: mqtt pub 1 news 4 id=1
-            a: publish news q1 id 5 4
-            p: puback 1
-    " }
-}
-
-/// The partition begins anew, as after a loss: cursors of another epoch count for nothing.
-#[test]
-fn a_retained_message_that_was_open() {
-    script! { on, "
-        p: mqtt connect paul => p: connack 0
-        p: mqtt pub 1 news 1 id=1 retain => p: puback 1 0x10
-        p: mqtt pub 1 other 2 id=1 => p: puback 1 0x10
-        a: mqtt connect anna expiry=60 => a: connack 0
-        a: mqtt sub 1 news 1, # 1 rh=2
-            a: suback 1 1 1
-            a: publish news q1 id 1 retain 1
-        a: reset
-        a: mqtt connect anna expiry=60
-            a: connack 0 present
-            a: publish news q1 id 1 dup 1
-        a: mqtt puback 1
-        p: mqtt pub 1 news 3 id=3
-            a: publish news q1 id 2 3
-            p: puback 3
-    " }
-}
-
-#[test]
-fn a_blocked_client_returns() {
-    let small = |settings: &mut Settings| {
-        on(settings);
-        settings.limits.outbox_bytes_max = 4_096;
-        (settings.limits.ring_bytes, settings.limits.page_bytes) = (1, 1);
-    };
-    script! { small, "
-        p: session
-        a: mqtt connect anna expiry=60 acks => a: connack 0
-        a: mqtt sub 1 news 1, n/# 2 => a: suback 1 1 2
-        a: block
-        p: flood news 1..50 size 100
-        p: flood n/x 1..50 size 100
-        a: reset
-        a: mqtt connect anna expiry=60 acks
-            a: connack 0 present
-            a: publish n/x q1 1..50: 50 in order
-            a: publish news q1 1..50: 50 in order
-        count pinned sleeping => pinned 0 sleeping 0
     " }
 }

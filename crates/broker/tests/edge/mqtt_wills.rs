@@ -237,8 +237,41 @@ fn a_blocked_connection_is_taken_over() {
             b: connack 0 present
             b: publish news q1 id 1 dup 1
         p: reset
-        time +60s
-        count connections mqtt-sessions => connections 2 mqtt-sessions 2
+        time +200s => a: reset
+        count connections mqtt-sessions => connections 1 mqtt-sessions 1
+    " }
+}
+
+/// A connection that ends before it has its name leaves the session alone, and has no will yet.
+#[test]
+fn a_connection_ends_before_it_has_its_name() {
+    script! { with_three_threads, "
+        p: session
+        a: mqtt connect anna expiry=60 => a: connack 0
+        a: mqtt sub 1 news 1, n/# 1 => a: suback 1 1 1
+        a: reset
+        p: publish 0 news 1
+        homes stop
+        b: mqtt connect anna expiry=60 will=gone=b on=1
+        b: reset
+        c: mqtt connect anna expiry=60 will=gone=c on=2
+        c: reset
+        homes go
+        count wills sleeping => wills 0 sleeping 1
+        letters stop
+        b: mqtt connect anna expiry=60 on=1
+        b: reset
+        c: mqtt connect anna expiry=60 on=2
+        letters go
+            c: connack 0 present
+            c: publish news q1 id 1 1
+        c: mqtt disconnect => c: closed
+        letters stop
+        b: mqtt connect anna clean on=1
+        b: reset
+        letters go
+        count sleeping => sleeping 0
+        c: mqtt connect anna expiry=60 => c: connack 0
     " }
 }
 

@@ -127,6 +127,10 @@ impl Edge {
             return;
         };
         self.statistics.pages += 1;
+        if page.caught_up {
+            // Live messages of the partition follow the page.
+            self.mqtt.advance(partition, page.through);
+        }
         if let Some(gap) = page.gap {
             self.statistics.gaps += 1;
             self.notify_filter_gap(subscription, partition, gap);

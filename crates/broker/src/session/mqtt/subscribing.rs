@@ -93,6 +93,14 @@ impl Subscribing {
         })
     }
 
+    /// The name of the filter at a place, until it is decided.
+    pub fn name(&self, place: u32) -> Option<&str> {
+        self.packets.iter().find_map(|packet| {
+            let at = place.checked_sub(packet.first)? as usize;
+            packet.entries.get(at).map(|entry| &*entry.filter)
+        })
+    }
+
     /// The client unsubscribes from a filter that waits. False if none does.
     pub fn cancel(&mut self, filter: &str) -> bool {
         let entries = self.packets.iter_mut().flat_map(|packet| &mut packet.entries);

@@ -180,7 +180,7 @@ impl Client {
                 "connection" if value.eq_ignore_ascii_case("upgrade") => {}
                 "connection" => text += &format!(" {}", value.to_ascii_lowercase()),
                 "sec-websocket-protocol" if self.speaks_json => {
-                    let binary = value.strip_suffix(".json").expect("the offered subprotocol");
+                    let binary = value.strip_suffix(".json").unwrap_or(&value);
                     text += &format!(" {binary}");
                 }
                 "sec-websocket-protocol" => text += &format!(" {value}"),

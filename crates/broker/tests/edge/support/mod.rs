@@ -128,6 +128,20 @@ pub fn check_reload(reload: impl Fn(usize, &mut Settings), script: &str) {
     }
 }
 
+/// Runs a command; returns the lines that it causes.
+pub type Run<'a> = &'a mut dyn FnMut(&str) -> Vec<String>;
+
+/// Gives a world to code that chooses the commands.
+pub fn run_random(change: &dyn Fn(&mut Settings), mut script: impl FnMut(Run<'_>)) {
+    let make = || {
+        let mut settings = settings();
+        change(&mut settings);
+        settings
+    };
+    let mut world = world::World::new(&make, 1 << 16);
+    script(&mut |line| world.run(line));
+}
+
 #[track_caller]
 fn check_in_reads_of(read_bytes: usize, change: &impl Fn(&mut Settings), script: &str) {
     check_world(read_bytes, false, change, &|_, _| {}, script);

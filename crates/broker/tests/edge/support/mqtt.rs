@@ -118,6 +118,8 @@ impl Peer {
                 Delivery::One(it) => (ClientPacket::PubAck(Ack::success(it.packet_id)), true),
                 Delivery::Two(it) => (ClientPacket::PubRec(Ack::success(it.packet_id)), true),
             },
+            ServerPacket::PubAck(_) | ServerPacket::PubComp(_) => return true,
+            ServerPacket::PubRec(ack) => (ClientPacket::PubRel(Ack::success(ack.packet_id)), false),
             ServerPacket::PubRel(ack) => {
                 (ClientPacket::PubComp(Ack::success(ack.packet_id)), false)
             }

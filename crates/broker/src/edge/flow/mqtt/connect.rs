@@ -9,7 +9,7 @@ use crate::edge::{Edge, Pressure};
 use crate::entitlement::{Action, CredentialKind, Purpose};
 use crate::ids::ConnIndex;
 use crate::journal::Operation;
-use crate::mail::{Claim, HomeId, SleepingSession, ToHome};
+use crate::mail::{Claim, HomeId, Leave, SleepingSession, ToHome};
 use crate::protocol::{Protocol, flag};
 use crate::session::mqtt::open::Opened;
 use crate::session::mqtt::refusal::connect_reason_of;
@@ -18,6 +18,7 @@ use crate::session::{Credential, State};
 use crate::sys::session_topic;
 use crate::topic::TopicName;
 use log::FurtherFields;
+use stdx::chunk::Slice;
 use stdx::hash::{Seed, keyed};
 use stdx::key::Key;
 use wire::codec::Step;
@@ -246,15 +247,15 @@ impl Edge {
     /// The home has given the client its name, or refused it.
     pub(crate) fn claimed(
         &mut self,
+        name: &Slice,
         connection: Key,
         result: Result<Option<Box<SleepingSession>>, ErrorCode>,
     ) {
-        if self.connections.slots.get(connection).is_none() {
-            return; // it has left since
-        }
         let index = ConnIndex(connection.index);
-        let Some(mqtt) = self.mqtt_of(index).filter(|mqtt| mqtt.link == Link::Asked) else {
-            return;
+        let is_there = self.connections.slots.get(connection).is_some();
+        let waits = |mqtt: &&mut Mqtt| mqtt.link == Link::Asked;
+        let Some(mqtt) = is_there.then(|| self.mqtt_of(index)).flatten().filter(waits) else {
+            return self.give_back(name, connection, result);
         };
         let session = match result {
             Ok(session) => session,
@@ -273,6 +274,20 @@ impl Edge {
             self.wake_session(index, session);
         }
         self.resume(index);
+    }
+
+    /// The connection has ended before its client got the name: the session sleeps on.
+    fn give_back(
+        &mut self,
+        name: &Slice,
+        connection: Key,
+        result: Result<Option<Box<SleepingSession>>, ErrorCode>,
+    ) {
+        if let Ok(session) = result {
+            let home = self.home_of_client(name);
+            let leave = Leave { name: self.work.mail.copy(name), connection, session };
+            self.request(home, ToHome::Leave(leave));
+        }
     }
 
     fn answer_claim(&mut self, index: ConnIndex, session_present: bool) {

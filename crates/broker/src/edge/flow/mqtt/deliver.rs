@@ -138,7 +138,7 @@ impl Edge {
         }
         if options.qos > 0 {
             if self.send_with_identifier(index, &message) == Sent::NoRoom {
-                self.lag_mqtt(index, subscription, delivery.view.prev());
+                self.lag_mqtt(index, subscription, offset);
             }
             return;
         }
@@ -266,7 +266,7 @@ impl Edge {
             attempt = Some((open.qos, open.id, true));
         } else if mqtt.opened.find(message.partition, offset).is_some() {
             return Sent::Done; // another subscription has brought it
-        } else if message.filter.is_some() && self.was_sent(index, message) {
+        } else if message.filter.is_some_and(|by| self.is_left_to_others(index, by, message)) {
             return Sent::Done;
         } else if is_blocked {
             return Sent::NoRoom;
@@ -301,6 +301,13 @@ impl Edge {
         Sent::Done
     }
 
+    /// Whether a subscription that is read from the log does not bring a message: it was sent
+    /// before, or another one brings it.
+    fn is_left_to_others(&self, index: ConnIndex, by: SubIndex, message: &Message<'_>) -> bool {
+        let at = (message.partition, message.view.offset());
+        self.was_sent(index, message) || self.comes_later(index, (by, message.topic), at)
+    }
+
     /// Whether the message was sent, and acknowledged, on a connection before this one.
     fn was_sent(&self, index: ConnIndex, message: &Message<'_>) -> bool {
         let Some(waking) = self.mqtt_ref(index).and_then(|mqtt| mqtt.waking.as_ref()) else {
@@ -313,9 +320,11 @@ impl Edge {
         is_behind.is_some_and(|through| message.view.offset() <= through)
     }
 
-    /// A plain subscription continues behind this offset when the client has room.
-    fn lag_mqtt(&mut self, index: ConnIndex, subscription: SubIndex, prev: u64) {
-        let was_live = self.subscriptions.lag(subscription, prev, &self.settings);
+    /// A plain subscription continues with the message at this offset when the client has room.
+    fn lag_mqtt(&mut self, index: ConnIndex, subscription: SubIndex, offset: u64) {
+        // Not behind the message before it: what lies between belongs to other topics, and what was
+        // open there is known not to come by this subscription.
+        let was_live = self.subscriptions.lag(subscription, offset - 1, &self.settings);
         self.statistics.lagging += u64::from(was_live);
         self.connections.slots[index].set(flag::LAGGING);
     }
@@ -561,7 +570,9 @@ impl Edge {
             return u32::MAX;
         };
         let bytes_max = u64::from(self.settings.limits.outbox_bytes_max) / 2;
-        let waits = if mqtt.retained.is_empty() { usize::MAX } else { 0 };
+        // Retained messages come before new ones, but they may wait for messages to be repeated.
+        let waits =
+            if mqtt.retained.is_empty() { usize::MAX } else { mqtt.opened.resends().count() };
         mqtt.opened.records_max(bytes_max).min(waits) as u32
     }
 

@@ -1,6 +1,6 @@
 //! The end of a connection of MQTT: its session goes to sleep or ends, and its will is published.
 //!
-//! Invariant: a connection that has asked for a name leaves once, before its subscriptions are
+//! Invariant: a connection that has got a name leaves once, before its subscriptions are
 //! removed, because their cursors go with the session.
 
 use crate::edge::Edge;
@@ -33,8 +33,9 @@ impl Edge {
         let Some(State::Mqtt(mut mqtt)) = self.take_state_if_mqtt(index) else {
             return;
         };
-        if mqtt.link != Link::Left {
-            mqtt.link = Link::Left;
+        // Without the answer of the home nothing is to be given back yet (`claimed`), and no will
+        // belongs to the connection.
+        if std::mem::replace(&mut mqtt.link, Link::Left) == Link::Held {
             let session = (mqtt.expiry_s > 0).then(|| Box::new(self.sleep(index, &mqtt)));
             let connection = self.connections.slots.key(index);
             let home = self.home_of_client(&mqtt.name);

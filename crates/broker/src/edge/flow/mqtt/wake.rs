@@ -17,6 +17,7 @@ use crate::session::mqtt::options::Options;
 use crate::session::mqtt::{Mqtt, Received};
 use crate::settings::LagPolicy;
 use crate::topic::Filter;
+use stdx::chunk::Slice;
 use wire::mqtt::{Ack, PacketId, ServerPacket};
 
 impl Edge {
@@ -98,6 +99,58 @@ impl Edge {
                 self.send_mqtt_packet(index, &ServerPacket::PubRel(Ack::success(id)));
             }
         }
+    }
+
+    /// Whether another subscription of the connection, which is read from the log as well, comes to
+    /// this message later and brings it: of several, the last one does, so that there is one copy,
+    /// and the order of a topic holds.
+    pub(super) fn comes_later(
+        &self,
+        index: ConnIndex,
+        (by, topic): (SubIndex, &str),
+        (partition, offset): (PartitionId, u64),
+    ) -> bool {
+        if self.connections.slots[index].subscriptions_count < 2 {
+            return false;
+        }
+        self.chain(index).any(|at| {
+            at != by
+                && self.may_bring(at, partition, offset)
+                && self.brings(index, at, topic, (partition, offset))
+        })
+    }
+
+    /// Whether the messages of a subscription that is behind include this one.
+    fn brings(
+        &self,
+        index: ConnIndex,
+        at: SubIndex,
+        topic: &str,
+        (partition, offset): (PartitionId, u64),
+    ) -> bool {
+        let Some(mqtt) = self.mqtt_ref(index) else {
+            return false;
+        };
+        let client = self.subscriptions[at].client;
+        let is_pending = Options::is_pending(client);
+        let name = if is_pending {
+            let name = mqtt.subscribing.name(Options::place(client));
+            name.map(|name| Slice::copy_of(name.as_bytes()))
+        } else {
+            self.name_of_subscription(at)
+        };
+        let Some(name) = name else {
+            return false;
+        };
+        let waking = mqtt.waking.as_ref();
+        let sent = waking.and_then(|it| it.sent_through(&name, partition));
+        // One that is new begins with what comes.
+        let is_due = sent.map_or(!is_pending, |sent| sent < offset);
+        let slept = waking.and_then(|it| it.subscriptions.iter().find(|it| it.filter == name));
+        let options = slept.filter(|_| is_pending).map_or(client, |slept| slept.options);
+        let has_qos = Options::of(options).qos > 0;
+        let filter = std::str::from_utf8(&name).ok().and_then(|name| Filter::parse(name).ok());
+        is_due && has_qos && filter.is_some_and(|filter| filter.matches(topic))
     }
 
     /// Whether a subscription may still bring the message at a place of the log.

@@ -1,0 +1,233 @@
+//! MQTT: what a session had open, and does not come again or comes in part.
+
+use crate::support::mqtt::on;
+use crate::support::script;
+use broker::settings::Settings;
+
+/// The log does not have all messages any more: the session goes on behind the gap, and its window
+/// opens again.
+#[test]
+fn a_session_behind_a_gap() {
+    let short = |settings: &mut Settings| {
+        on(settings);
+        settings.rules[0].history_messages_max = 4;
+    };
+    script! { short, "
+        p: session
+        a: mqtt connect anna expiry=60 receive=2 => a: connack 0
+        a: mqtt sub 1 news 1, n/# 1 => a: suback 1 1 1
+        p: flood news 1..2
+            a: publish news q1 id 1 1
+            a: publish news q1 id 2 2
+        a: reset
+        p: flood news 3..20
+        a: mqtt connect anna expiry=60 receive=2
+            a: connack 0 present
+            a: publish news q1 id 3 17
+            a: publish news q1 id 4 18
+        a: mqtt puback 1 | puback 2
+        a: mqtt puback 3 | puback 4
+            a: publish news q1 id 5 19
+            a: publish news q1 id 6 20
+        a: mqtt puback 5 | puback 6
+        p: flood news 21..22
+            a: publish news q1 id 7 21
+            a: publish news q1 id 8 22
+    " }
+    let small = |settings: &mut Settings| {
+        on(settings);
+        settings.logs[0].log_bytes_max = 8_192;
+        settings.logs[0].segment_bytes = 4_096;
+    };
+    script! { small, "
+        p: session
+        a: mqtt connect anna expiry=60 receive=2 => a: connack 0
+        a: mqtt sub 1 news 1 => a: suback 1 1
+        b: mqtt connect ben expiry=60 receive=2 => b: connack 0
+        b: mqtt sub 1 n/# 1 => b: suback 1 1
+        p: flood news 1..2
+            a: publish news q1 id 1 1
+            a: publish news q1 id 2 2
+        p: flood n/x 1..2
+            b: publish n/x q1 id 1 1
+            b: publish n/x q1 id 2 2
+        a: reset
+        b: reset
+        p: flood other 1..100 size 400
+        p: flood news 3..4
+        p: flood n/x 3..4
+        a: mqtt connect anna expiry=60 receive=2 acks
+            a: connack 0 present
+            a: publish news q1 id 3 3
+            a: publish news q1 id 4 4
+        b: mqtt connect ben expiry=60 receive=2 acks
+            b: connack 0 present
+            b: publish n/x q1 id 3 3
+            b: publish n/x q1 id 4 4
+        p: flood news 5..6
+            a: publish news q1 id 5 5
+            a: publish news q1 id 6 6
+        p: flood n/x 5..6
+            b: publish n/x q1 id 5 5
+            b: publish n/x q1 id 6 6
+    " }
+}
+
+/// Open messages of a subscription that has ended do not take room for ever.
+#[test]
+fn open_messages_without_their_subscription() {
+    script! { on, "
+        p: mqtt connect paul => p: connack 0
+        a: mqtt connect anna expiry=60 receive=3 => a: connack 0
+        a: mqtt sub 1 news 2, n/# 2, other 1 => a: suback 1 2 2 1
+        p: mqtt pub 2 news 1 id=1
+            a: publish news q2 id 1 1
+            p: pubrec 1
+        p: mqtt pub 1 n/x 2 id=2
+            a: publish n/x q1 id 2 2
+            p: puback 2
+        p: mqtt pub 1 news 3 id=3
+            a: publish news q1 id 3 3
+            p: puback 3
+        a: mqtt unsub 2 news n/# => a: unsuback 2 0 0
+        a: reset
+        p: mqtt pub 1 other 4 id=4 => p: puback 4
+        p: mqtt pub 1 other 5 id=5 => p: puback 5
+        a: mqtt connect anna expiry=60 receive=3
+            a: connack 0 present
+            a: pubrel 1
+            a: publish other q1 id 4 4
+            a: publish other q1 id 5 5
+        a: mqtt pubcomp 1
+        a: mqtt puback 4
+        a: mqtt puback 5
+        p: mqtt pub 1 other 6 id=6
+            a: publish other q1 id 6 6
+            p: puback 6
+    " }
+}
+
+/// An open message with QoS 2 that the log has lost: the client is released.
+#[test]
+fn an_open_message_with_qos_2_behind_a_gap() {
+    let short = |settings: &mut Settings| {
+        on(settings);
+        settings.rules[0].history_messages_max = 2;
+    };
+    script! { short, "
+        p: mqtt connect paul => p: connack 0
+        a: mqtt connect anna expiry=60 receive=1 => a: connack 0
+        a: mqtt sub 1 news 2 => a: suback 1 2
+        p: mqtt pub 2 news 1 id=1
+            a: publish news q2 id 1 1
+            p: pubrec 1
+        a: reset
+        p: mqtt pub 2 news 2 id=2 | pub 2 news 3 id=3 | pub 2 news 4 id=4
+            p: pubrec 2
+            p: pubrec 3
+            p: pubrec 4
+        a: mqtt connect anna expiry=60 receive=1
+            a: connack 0 present
+            a: pubrel 1
+        a: mqtt pubcomp 1 => a: publish news q2 id 2 3
+        a: mqtt pubrec 2 => a: pubrel 2
+        a: mqtt pubcomp 2 => a: publish news q2 id 3 4
+    " }
+}
+
+/// A message that is no longer kept when its time is over.
+#[test]
+fn expiry_while_away() {
+    script! { on, "
+        p: mqtt connect paul => p: connack 0
+        a: mqtt connect anna expiry=60 => a: connack 0
+        a: mqtt sub 1 news 1, n/# 1 => a: suback 1 1 1
+        a: reset
+        p: mqtt pub 1 news 1 id=1 expiry=5 | pub 1 news 2 id=2 expiry=30 | pub 1 n/x 3 id=3 expiry=5
+            p: puback 1
+            p: puback 2
+            p: puback 3
+        time +10s
+        a: mqtt connect anna expiry=60
+            a: connack 0 present
+            a: publish news q1 id 3 2 {expiry 20}
+        a: reset
+        time +25s
+        a: mqtt connect anna expiry=60 => a: connack 0 present
+        a: mqtt puback 2
+        p: mqtt pub 1 news 4 id=1
+            a: publish news q1 id 5 4
+            p: puback 1
+    " }
+}
+
+/// It is repeated from the log, like others.
+#[test]
+fn a_retained_message_that_was_open() {
+    script! { on, "
+        p: mqtt connect paul => p: connack 0
+        p: mqtt pub 1 news 1 id=1 retain => p: puback 1 0x10
+        p: mqtt pub 1 other 2 id=1 => p: puback 1 0x10
+        a: mqtt connect anna expiry=60 => a: connack 0
+        a: mqtt sub 1 news 1, # 1 rh=2
+            a: suback 1 1 1
+            a: publish news q1 id 1 retain 1
+        a: reset
+        a: mqtt connect anna expiry=60
+            a: connack 0 present
+            a: publish news q1 id 1 dup 1
+        a: mqtt puback 1
+        p: mqtt pub 1 news 3 id=3
+            a: publish news q1 id 2 3
+            p: puback 3
+    " }
+}
+
+/// The retained message waits for the window, which only a repetition opens.
+#[test]
+fn a_retained_message_behind_a_repetition() {
+    script! { on, "
+        p: mqtt connect paul => p: connack 0
+        a: mqtt connect anna expiry=60 receive=1 => a: connack 0
+        a: mqtt sub 1 news 1 => a: suback 1 1
+        p: mqtt pub 1 news 1 id=1 | pub 1 r/a 2 id=2 retain
+            a: publish news q1 id 1 1
+            p: puback 1
+            p: puback 2 0x10
+        p: mqtt pub 1 news 3 id=3 => p: puback 3
+        a: reset
+        a: connect mqtt
+        a: block
+        a: mqtt connect anna expiry=60 receive=1 | sub 1 r/a 1
+        a: open
+            a: connack 0 present
+            a: publish news q1 id 1 dup 1
+            a: suback 1 1
+        a: mqtt puback 1 => a: publish r/a q1 id 2 retain 2
+        a: mqtt puback 2 => a: publish news q1 id 3 3
+        a: mqtt puback 3
+    " }
+}
+
+#[test]
+fn a_blocked_client_returns() {
+    let small = |settings: &mut Settings| {
+        on(settings);
+        settings.limits.outbox_bytes_max = 4_096;
+        (settings.limits.ring_bytes, settings.limits.page_bytes) = (1, 1);
+    };
+    script! { small, "
+        p: session
+        a: mqtt connect anna expiry=60 acks => a: connack 0
+        a: mqtt sub 1 news 1, n/# 2 => a: suback 1 1 2
+        a: block
+        p: flood news 1..50 size 100
+        p: flood n/x 1..50 size 100
+        a: reset
+        a: mqtt connect anna expiry=60 acks
+            a: connack 0 present
+            a: publish n/x q1 1..50: 50 in order
+            a: publish news q1 1..50: 50 in order
+        count pinned sleeping => pinned 0 sleeping 0
+    " }
+}
