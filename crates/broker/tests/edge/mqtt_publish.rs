@@ -75,6 +75,10 @@ fn all_qos_in_both_directions() {
         count published unknown-acknowledgements protocol-errors
             published 5 unknown-acknowledgements 0 protocol-errors 0
     " }
+}
+
+#[test]
+fn all_qos_across_threads() {
     script! { with_three_threads, "
         z: mqtt connect zoe on=1 => z: connack 0
         z: mqtt sub 1 news 0 => z: suback 1 0

@@ -123,6 +123,10 @@ fn messages_while_away() {
             a: publish news q1 id 7 dup 10
         count sleeping lagging => sleeping 0 lagging 0
     " }
+}
+
+#[test]
+fn messages_while_away_from_several_homes() {
     script! { with_three_threads, "
         p: session
         a: mqtt connect anna expiry=60 acks on=1 => a: connack 0
@@ -203,6 +207,10 @@ fn open_messages_are_repeated() {
         a: reset
         a: mqtt connect anna expiry=60 => a: connack 0 present
     " }
+}
+
+#[test]
+fn open_messages_of_version_3_are_repeated() {
     script! { on, "
         p: mqtt connect paul v3 clean => p: connack 0
         a: mqtt connect anna v3 => a: connack 0

@@ -83,16 +83,21 @@ pub fn opening(words: &[&str], client: &mut Client) -> Vec<u8> {
     };
     handshake.encode_request(&mut out);
     client.asked("GET");
-    client.upgrades_to = match what {
-        Some("echo") => Protocol::Echo,
-        Some("json") => Protocol::Texts,
-        Some("mqtt-ws") => Protocol::MqttWebSocket,
-        _ => Protocol::Native,
-    };
+    client.upgrades_to = upgraded_to(what);
     if what == Some("native") {
         out.extend(bytes_of("hello 0", client));
     }
     out
+}
+
+/// The protocol behind the upgrade.
+fn upgraded_to(what: Option<&str>) -> Protocol {
+    match what {
+        Some("echo") => Protocol::Echo,
+        Some("json") => Protocol::Texts,
+        Some("mqtt-ws") => Protocol::MqttWebSocket,
+        _ => Protocol::Native,
+    }
 }
 
 /// The offer that carries a command's frame; other words stand there unchanged.
