@@ -82,7 +82,7 @@ fn the_first_packet_is_connect() {
     " }
 }
 
-/// A client of a version that does not exist is told so.
+/// A client of an unknown version gets the reason code.
 #[test]
 fn unknown_versions_are_refused() {
     script! { on, "
@@ -241,7 +241,7 @@ fn a_method_of_authentication_is_refused() {
     " }
 }
 
-/// What a client sends is counted where the specification forbids it, and ends the connection.
+/// A packet that the specification forbids is counted, and ends the connection.
 #[test]
 fn malformed_packets_are_counted() {
     script! { on, "
@@ -291,6 +291,6 @@ fn packets_in_a_websocket() {
         b: mqtt ping => b: close 1000, closed
         c: connect mqtt-ws => c: 101 mqtt
         c: mqtt connect carl => c: connack 0
-        c: text hi => c: close 1003 native frames are binary messages, closed
+        c: text hi => c: close 1003 packets of MQTT are binary messages, closed
     " }
 }

@@ -4,8 +4,8 @@ use crate::support::mqtt::on;
 use crate::support::script;
 use broker::settings::Settings;
 
-/// The log does not have all messages any more: the session goes on behind the gap, and its window
-/// opens again.
+/// The log has lost some messages: the session continues behind the gap, and its window opens
+/// again.
 #[test]
 fn a_session_behind_a_gap() {
     let short = |settings: &mut Settings| {

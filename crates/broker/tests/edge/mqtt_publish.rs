@@ -105,7 +105,7 @@ fn all_qos_across_threads() {
     " }
 }
 
-/// A publication that nobody hears is acknowledged with 0x10 to version 5.
+/// A publication without a subscriber is acknowledged with 0x10 to version 5.
 #[test]
 fn publications_without_subscribers() {
     script! { on, "

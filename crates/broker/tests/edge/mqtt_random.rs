@@ -18,10 +18,10 @@ impl Random {
     }
 }
 
-/// What the client of the session knows.
+/// The knowledge of the session's client.
 #[derive(Default)]
 struct Known {
-    /// By topic: numbers of messages in the order in which each came first.
+    /// Numbers of messages of each topic, in the order in which each came first.
     came: BTreeMap<String, Vec<u64>>,
     /// Messages with QoS 1 that were acknowledged, and with QoS 2 that came.
     over: BTreeSet<(String, u64)>,
@@ -72,7 +72,7 @@ struct Play<'a> {
     known: Known,
     /// The connection of the session: `s` or `t`.
     name: &'static str,
-    /// By topic: numbers of messages in their order.
+    /// Numbers of messages of each topic, in their order.
     published: BTreeMap<String, Vec<u64>>,
     /// The number of the last message.
     last: u64,
@@ -93,7 +93,7 @@ impl Play<'_> {
 
     fn connect(&mut self) {
         let (window, edge) = (1 + self.random.below(4), self.random.below(self.edges));
-        // What was on its way to the client is unknown.
+        // Messages on their way to the client may be lost.
         self.known.open.clear();
         self.known.released.clear();
         let name = self.name;

@@ -161,8 +161,8 @@ fn messages_while_away_from_several_homes() {
     " }
 }
 
-/// What the client has not acknowledged comes again with DUP and its identifier, before all that is
-/// new.
+/// Messages that the client has not acknowledged come again with DUP and their identifiers, before
+/// all new ones.
 #[test]
 fn open_messages_are_repeated() {
     script! { on, "
@@ -244,7 +244,7 @@ fn open_messages_of_version_3_are_repeated() {
     " }
 }
 
-/// A smaller window does not lose what was open.
+/// A smaller window does not lose open messages.
 #[test]
 fn a_session_returns_with_a_smaller_window() {
     script! { on, "

@@ -17,7 +17,7 @@ fn with_three_threads(settings: &mut Settings) {
     settings.logs[0].partitions_count = 6;
 }
 
-/// What does not fit into the window comes from the log, in order, when there is room.
+/// Messages that do not fit into the window come from the log, in order, when there is room.
 #[test]
 fn a_window_of_one() {
     script! { on, "

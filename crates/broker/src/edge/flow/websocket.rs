@@ -102,11 +102,12 @@ impl Edge {
             }
             Event::Text(_) => {
                 self.statistics.protocol_errors += 1;
-                self.close_websocket(
-                    index,
-                    CloseCode::UNSUPPORTED_DATA,
-                    "native frames are binary messages",
-                );
+                let text = if facts.is_mqtt {
+                    "packets of MQTT are binary messages"
+                } else {
+                    "native frames are binary messages"
+                };
+                self.close_websocket(index, CloseCode::UNSUPPORTED_DATA, text);
             }
             Event::Binary(bytes) => self.native_frame(index, bytes),
             Event::Close(close) => {

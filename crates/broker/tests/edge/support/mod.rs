@@ -31,8 +31,9 @@
 //! | | `will=TOPIC=TEXT`, `will-qos=`, `will-delay=`, `will-expiry=`, `will-retain` and others |
 //! | `a: mqtt sub 1 a/# 2 id=7, b 1 nl rap rh=1` | SUBSCRIBE with packet identifier 1 |
 //! | `a: mqtt unsub 2 a/# b` | UNSUBSCRIBE |
-//! | `a: mqtt pub 1 news hi id=5` | PUBLISH with QoS 1; `-` is no topic |
-//! | | `dup`, `retain`, `text`, `alias=`, `expiry=`, `reply=`, `correlation=`, `type=`, `tag=k=v` |
+//! | `a: mqtt pub 1 news hi id=5` | PUBLISH with QoS 1, and identifier 5; `-`: without a topic |
+//! | | options `dup`, `retain`, `text`, `alias=`, `expiry=`, `reply=`, `correlation=`, `type=` |
+//! | | and `tag=k=v` |
 //! | `a: mqtt flood 1 news 1..9` | numbered publications with numbers as identifiers |
 //! | `a: mqtt puback 1 [0x80]`, `pubrec`, `pubrel`, `pubcomp`, `ping` | |
 //! | `a: mqtt disconnect [4] [expiry=9]`, `a: mqtt raw c0 00` | |

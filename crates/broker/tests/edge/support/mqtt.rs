@@ -16,7 +16,7 @@ pub fn on(settings: &mut Settings) {
     settings.mqtt.is_on = true;
 }
 
-/// What a client of MQTT keeps.
+/// The state of a client of MQTT.
 pub struct Peer {
     pub version: Version,
     /// Messages are acknowledged at once, and that is not shown.

@@ -211,6 +211,9 @@ impl Edge {
     fn take_will(&mut self, index: ConnIndex, will: &SentWill<'_>) -> Result<Will, ErrorCode> {
         let topic =
             TopicName::parse(will.topic).map_err(|error| error.code(ErrorCode::MalformedTopic))?;
+        if super::publish::is_of_server(will.topic) {
+            return Err(ErrorCode::Forbidden);
+        }
         self.permit(index, Action::Publish, topic.into())?;
         let properties = &will.properties;
         let tags: Vec<Tag<'_>> =

@@ -322,8 +322,8 @@ impl Edge {
 
     /// A plain subscription continues with the message at this offset when the client has room.
     fn lag_mqtt(&mut self, index: ConnIndex, subscription: SubIndex, offset: u64) {
-        // Not behind the message before it: what lies between belongs to other topics, and what was
-        // open there is known not to come by this subscription.
+        // The cursor does not go back to the message before it: messages between them belong to
+        // other topics, and this subscription does not bring those that were open there.
         let was_live = self.subscriptions.lag(subscription, offset - 1, &self.settings);
         self.statistics.lagging += u64::from(was_live);
         self.connections.slots[index].set(flag::LAGGING);

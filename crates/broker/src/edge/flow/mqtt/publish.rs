@@ -238,7 +238,7 @@ impl Edge {
 
 /// Whether no client publishes on a topic: statistics of a server, and filters of groups. Bridges
 /// report their state below the former.
-fn is_of_server(topic: &str) -> bool {
+pub(super) fn is_of_server(topic: &str) -> bool {
     let mut levels = topic.split('/');
     match levels.next() {
         Some("$share") => true,
