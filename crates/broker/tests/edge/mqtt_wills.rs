@@ -275,15 +275,15 @@ fn a_connection_ends_before_it_has_its_name() {
     " }
 }
 
-/// The will may be published at CONNECT only by whom it is permitted (see `mqtt_publish`), and its
-/// topic is checked.
+/// A will has a topic that its client may publish to.
 #[test]
 fn topics_of_wills() {
     script! { on, "
-        a: mqtt connect anna will=$SYS/x=bye => a: connack 0
-        a: reset
+        a: mqtt connect anna will=$SYS/x=bye => a: connack 0x87, closed
         b: mqtt connect ben will=$sys/x=bye => b: connack 0x87, closed
-        c: mqtt connect carl v3 clean will=$share/g/x=bye => c: connack 0
+        c: mqtt connect carl v3 clean will=$share/g/x=bye => c: connack 5, closed
+        d: mqtt connect dora will=$SYS/broker/connection/d/state=0 => d: connack 0
+        d: reset
         count wills => wills 1
     " }
 }

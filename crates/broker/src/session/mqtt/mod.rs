@@ -10,12 +10,14 @@
 //! on a connection.
 
 pub(crate) mod encode;
+pub(crate) mod lean;
 pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod refusal;
 pub(crate) mod subscribing;
 
 use crate::mail::{SleepingSession, SubscriptionKey};
+use lean::Lean;
 use open::Opened;
 use stdx::chunk::Slice;
 use stdx::handing::{Hand, Input, Layout};
@@ -55,21 +57,21 @@ pub(crate) struct Mqtt {
     /// Acknowledgements since the session was last written.
     pub acknowledged: u16,
     /// Publications with QoS 2 that the client has not released.
-    pub received: Vec<Received>,
+    pub received: Lean<Received>,
     /// Messages that the client has not acknowledged in full.
     pub opened: Opened,
     /// SUBSCRIBE packets without an answer.
     pub subscribing: Subscribing,
     /// Topics of the client's aliases.
-    pub aliases: Vec<(u16, Box<str>)>,
+    pub aliases: Lean<(u16, Box<str>)>,
     pub will: Option<Box<Will>>,
     /// The session that continues, until its subscriptions hold again.
     pub waking: Option<Box<SleepingSession>>,
     /// Retained messages that wait for room in the window.
-    pub retained: Vec<WaitingRetained>,
+    pub retained: Lean<WaitingRetained>,
     /// The beginning of a packet, where packets come in messages of a WebSocket, or bytes that came
     /// while the connection could not continue.
-    pub partial: Vec<u8>,
+    pub partial: Lean<u8>,
     /// The latter: they are to be dealt with when it can.
     pub is_held: bool,
     /// A message of a WebSocket that has come in part.
@@ -165,6 +167,16 @@ impl Mqtt {
     /// Bytes of unfinished packets and messages; none without one.
     pub fn buffered_bytes(&self) -> Option<usize> {
         buffered(&self.partial, self.assembly.as_deref())
+    }
+
+    /// Gives back what an idle session does not need.
+    pub fn rest(&mut self) {
+        self.received.rest();
+        self.opened.rest();
+        self.subscribing.rest();
+        self.aliases.rest();
+        self.retained.rest();
+        self.partial.rest();
     }
 
     /// Whether the client speaks version 5.

@@ -5,15 +5,15 @@
 //! as late as possible: a late acknowledgement of another message would else be taken for that of
 //! the new one.
 
+use super::lean::Lean;
 use crate::mail::{OpenDelivery, PartitionId};
-use std::collections::VecDeque;
 use stdx::handing::Hand;
 
 /// See the module.
 #[derive(Hand)]
 pub(crate) struct Opened {
     /// In the order in which they were sent.
-    deliveries: VecDeque<OpenDelivery>,
+    deliveries: Lean<OpenDelivery>,
     next_id: u16,
     /// The maximum number of open messages.
     window: u16,
@@ -21,7 +21,7 @@ pub(crate) struct Opened {
     bytes: u64,
     /// Identifiers that a connection before this one has opened, and whose messages the log brings
     /// again.
-    resends: Vec<u16>,
+    resends: Lean<u16>,
 }
 
 /// The meaning of an acknowledgement.
@@ -41,18 +41,18 @@ impl Opened {
     /// Nothing open.
     pub fn new(window: u16) -> Opened {
         Opened {
-            deliveries: VecDeque::new(),
+            deliveries: Lean::default(),
             next_id: 1,
             window: window.max(1),
             bytes: 0,
-            resends: Vec::new(),
+            resends: Lean::default(),
         }
     }
 
     /// Takes over the open messages of a session. The window may be smaller than their number.
     pub fn wake(&mut self, deliveries: Vec<OpenDelivery>, next_id: u16) {
         let unreceived = deliveries.iter().filter(|open| !open.is_received);
-        self.resends = unreceived.map(|open| open.id).collect();
+        self.resends = unreceived.map(|open| open.id).collect::<Vec<u16>>().into();
         self.deliveries = deliveries.into();
         self.next_id = next_id.max(1);
     }
@@ -103,6 +103,12 @@ impl Opened {
         usize::from(self.window).saturating_sub(self.deliveries.len())
     }
 
+    /// Gives back the memory of lists without elements.
+    pub fn rest(&mut self) {
+        self.deliveries.rest();
+        self.resends.rest();
+    }
+
     /// The identifier that is tried next.
     pub fn next_id(&self) -> u16 {
         self.next_id
@@ -129,7 +135,7 @@ impl Opened {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let delivery = OpenDelivery { id, qos, is_received: false, partition, offset, bytes };
         self.bytes += u64::from(bytes);
-        self.deliveries.push_back(delivery);
+        self.deliveries.push(delivery);
         id
     }
 
@@ -170,10 +176,9 @@ impl Opened {
         if !is_due(&self.deliveries[place]) {
             return Acknowledged::Violated;
         }
-        if let Some(open) = self.deliveries.remove(place) {
-            self.bytes = self.bytes.saturating_sub(open.bytes.into());
-            self.resends.retain(|resend| *resend != open.id);
-        }
+        let open = self.deliveries.remove(place);
+        self.bytes = self.bytes.saturating_sub(open.bytes.into());
+        self.resends.retain(|resend| *resend != open.id);
         Acknowledged::Over
     }
 }

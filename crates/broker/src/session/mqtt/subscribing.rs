@@ -1,13 +1,14 @@
 //! SUBSCRIBE packets that wait for homes: each is answered once, when all of its filters have been
 //! decided.
 
+use super::lean::Lean;
 use crate::mail::SubscriptionKey;
 use stdx::handing::Hand;
 
 /// See the module.
 #[derive(Default, Hand)]
 pub(crate) struct Subscribing {
-    packets: Vec<Packet>,
+    packets: Lean<Packet>,
     next_place: u32,
 }
 
@@ -51,6 +52,11 @@ pub(crate) struct Decided {
 }
 
 impl Subscribing {
+    /// Gives back the memory of the list without packets.
+    pub fn rest(&mut self) {
+        self.packets.rest();
+    }
+
     /// A packet begins; its filters follow. Identifier 0 is that of a session that wakes, which has
     /// no answer.
     pub fn begin(&mut self, id: u16) {

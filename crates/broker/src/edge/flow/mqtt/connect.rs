@@ -105,7 +105,7 @@ impl Edge {
             Ok(Step::Done { value: ClientPacket::Connect(connect), consumed }) => {
                 self.mqtt_claim(index, &connect);
                 if let Some(mqtt) = self.mqtt_of(index) {
-                    mqtt.partial = packet[consumed..].to_vec();
+                    mqtt.partial = packet[consumed..].to_vec().into();
                     mqtt.is_held = !mqtt.partial.is_empty();
                 }
             }
@@ -188,14 +188,14 @@ impl Edge {
             instance,
             published: 0,
             acknowledged: 0,
-            received: Vec::new(),
+            received: Default::default(),
             opened: Opened::new(receive_max.min(settings.inflight_max)),
             subscribing: Default::default(),
-            aliases: Vec::new(),
+            aliases: Default::default(),
             will: will.map(Box::new),
             waking: None,
-            retained: Vec::new(),
-            partial: Vec::new(),
+            retained: Default::default(),
+            partial: Default::default(),
             is_held: false,
             assembly: None,
         }

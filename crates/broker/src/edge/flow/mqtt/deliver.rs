@@ -554,7 +554,7 @@ impl Edge {
         let Some(mqtt) = self.mqtt_of(index) else {
             return false;
         };
-        let waiting = std::mem::take(&mut mqtt.retained);
+        let waiting = mqtt.retained.take_all();
         for WaitingRetained { subscription, topic, record } in waiting {
             // Where there is no room, it waits again. The client may have unsubscribed since.
             if let Some(subscription) = self.subscriptions.find(subscription) {

@@ -53,6 +53,7 @@ impl Edge {
                 let is_websocket = self.connections.slots[index].facts().is_websocket;
                 let packet = if is_websocket { input } else { &input[..consumed] };
                 self.mqtt_packet(index, &value, packet);
+                self.rest_mqtt(index);
                 self.pause_for_log(index);
                 Progress::Consumed(consumed)
             }
@@ -60,6 +61,13 @@ impl Edge {
                 self.mqtt_violated(index, input, &error);
                 Progress::Stop
             }
+        }
+    }
+
+    /// Gives back what an idle session does not need.
+    fn rest_mqtt(&mut self, index: ConnIndex) {
+        if let Some(mqtt) = self.mqtt_of(index) {
+            mqtt.rest();
         }
     }
 

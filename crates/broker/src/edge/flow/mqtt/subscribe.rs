@@ -248,6 +248,7 @@ impl Edge {
         granted: Vec<SubscriptionKey>,
     ) {
         self.send_mqtt(index, answer);
+        self.rest_mqtt(index);
         if !answer.is_empty() {
             self.keep_mqtt_session(index);
         }

@@ -182,7 +182,7 @@ impl Mqtt {
             number: it.number,
             is_answered: it.is_answered,
         });
-        self.received = received.collect();
+        self.received = received.collect::<Vec<Received>>().into();
     }
 }
 

@@ -64,7 +64,7 @@ impl Edge {
         match self.state(index) {
             Some(State::Mqtt(mqtt)) => {
                 mqtt.is_held = false;
-                std::mem::take(&mut mqtt.partial)
+                mqtt.partial.take_all()
             }
             Some(State::MqttOpening(opening)) => std::mem::take(&mut opening.partial),
             _ => Vec::new(),
@@ -75,7 +75,7 @@ impl Edge {
         match self.state(index) {
             Some(State::Mqtt(mqtt)) => {
                 mqtt.is_held = is_held && !partial.is_empty();
-                mqtt.partial = partial;
+                mqtt.partial = partial.into();
             }
             Some(State::MqttOpening(opening)) => opening.partial = partial,
             Some(_) => {} // the credential that waits has the rest
