@@ -281,7 +281,7 @@ fn topics_of_wills() {
     script! { on, "
         a: mqtt connect anna will=$SYS/x=bye => a: connack 0x87, closed
         b: mqtt connect ben will=$sys/x=bye => b: connack 0x87, closed
-        c: mqtt connect carl v3 clean will=$share/g/x=bye => c: connack 5, closed
+        c: mqtt connect carl v3 clean will=$share/g/x=bye => c: connack 0x87, closed
         d: mqtt connect dora will=$SYS/broker/connection/d/state=0 => d: connack 0
         d: reset
         count wills => wills 1
