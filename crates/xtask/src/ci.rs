@@ -60,7 +60,7 @@ const STEPS: &[Step] = &[
     step("end-to-end", "the binary, driven by independent clients", steps::end_to_end),
     step("autobahn", "WebSocket conformance of /echo", steps::autobahn),
     step("openapi", "requests generated from spec/openapi.json, and their answers", steps::openapi),
-    step("mqtt", "MQTT clients of others, and Mosquitto's broker suite", mqtt::check),
+    step("mqtt", "MQTT clients of others, kills, and Mosquitto's broker suite", mqtt::check),
     step("asyncapi", "spec/asyncapi.json is valid, as are all vectors by it", asyncapi::check),
     step(
         "dashboards",
@@ -97,6 +97,7 @@ const STEPS: &[Step] = &[
     slow("engine-long", "the step `engine` with many killed leaders", engine::check_long),
     slow("sdk-java-long", "the step `sdk-java` with 10,000 cycles for leaks", sdk_java::check_long),
     slow("sdk-fleet-long", "the step `sdk-fleet` with 100 clients of each", sdk_fleet::check_long),
+    slow("mqtt-crash", "MQTT sessions over many kills of the node", mqtt::check_kills),
     slow("conformance", "WebSocket conformance, all cases of compression too", steps::conformance),
     slow("abuse", "hostile and broken clients against the binary", steps::abuse),
     slow("openapi-long", "the step `openapi` with many examples", steps::openapi_long),

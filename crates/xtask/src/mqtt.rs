@@ -1,4 +1,4 @@
-//! The step `mqtt`: foreign clients, and Mosquitto's own broker suite, against the binary.
+//! The step `mqtt`: foreign clients, kills, and Mosquitto's own broker suite, against the binary.
 //!
 //! The suite comes from Debian's sources of Mosquitto 2.0.11, by exact hash. `tests/mqtt` has the
 //! runners; `tests/mqtt/exceptions.txt` names the tests that are left out, with the reason.
@@ -20,7 +20,11 @@ const MIRRORS: &[&str] = &["http://deb.debian.org/debian", "http://archive.debia
 const CLIENTS: &str = "mqtt-clients";
 const NPM_FILES: &[&str] = &["package.json", "package-lock.json"];
 
-/// Runs the clients, then the suite.
+/// What `tests/mqtt/crash.py` takes: kills, and sessions.
+const KILLS: [&str; 2] = ["12", "60"];
+const MANY_KILLS: [&str; 2] = ["200", "300"];
+
+/// Runs the clients, some kills, then the suite.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
     steps::build(workspace)?;
     let suite = suite(workspace)?;
@@ -34,7 +38,21 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
     let of_clients = shell::run_tests(&mut clients)?;
     let mut broker = Command::new(&python);
     broker.arg("tests/mqtt/mosquitto.py").args(["--jobs", "6"]).arg(suite).arg(&crore);
-    Ok(of_clients + shell::run_tests(broker.current_dir(&workspace.root))?)
+    let of_suite = shell::run_tests(broker.current_dir(&workspace.root))?;
+    Ok(of_clients + kill(workspace, KILLS)? + of_suite)
+}
+
+/// Many kills of a node with persistent sessions.
+pub fn check_kills(workspace: &Workspace) -> Result<Tally> {
+    steps::build(workspace)?;
+    setup::python_packages(workspace, CLIENTS, "tests/mqtt/requirements.txt")?;
+    kill(workspace, MANY_KILLS)
+}
+
+fn kill(workspace: &Workspace, numbers: [&str; 2]) -> Result<Tally> {
+    let mut python = Command::new(workspace.foreign().join(CLIENTS).join("bin/python"));
+    python.arg("tests/mqtt/crash.py").arg(workspace.target.join("release/crore")).args(numbers);
+    shell::run_tests(python.current_dir(&workspace.root))
 }
 
 /// The folder of Mosquitto's tests.

@@ -1,0 +1,237 @@
+"""Persistent MQTT sessions over `kill -9` of the node: nothing is missing, and topics keep their order.
+
+python crash.py CRORE [KILLS] [SESSIONS]
+
+Publishers with QoS 1 and 2, each with a topic of its own, and sessions that subscribe by name and by filter, of versions
+3.1.1 and 5. A round publishes a batch, lets a random number of events happen, and kills the node. One thread drives all
+of paho's clients. At the end every session must have every message of its topics.
+
+What comes twice is counted, not refused: a session is on the disk after some acknowledgements, not after each
+(docs/mqtt.md).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+KILLS, SESSIONS = 200, 300
+PUBLISHERS = 8
+BATCH = 5
+PATIENCE_S = 120
+EXPIRY_S = 3600
+CONFIGURATION = """
+[[log]]
+name = "memory"
+
+[[log]]
+name = "disk"
+durability = "disk"
+
+[[rule]]
+filter = "#"
+log = "disk"
+
+[[rule]]
+filter = "$mqtt/#"
+log = "disk"
+"""
+
+
+class Node:
+    """A node on the same folder and port, however often it starts."""
+
+    def __init__(self, crore: str, folder: Path) -> None:
+        self.crore, self.folder = crore, folder
+        self.address = "127.0.0.1:0"
+        (folder / "crore.toml").write_text(CONFIGURATION)
+        self.start()
+
+    def start(self) -> None:
+        bare = {name: value for name, value in os.environ.items() if not name.startswith("CRORE_")}
+        words = [self.crore, "serve", "--config", str(self.folder / "crore.toml"), "--data-dir", str(self.folder / "data")]
+        words += ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--set", f"mqtt.listen={self.address}"]
+        self.log = (self.folder / "log").open("ab")
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=self.log, text=True, env=bare)
+        for line in self.process.stdout:
+            if found := re.search(r"mqtt://(127[^\s/]+)", line):
+                self.address = found[1]
+            if line.startswith("ready"):
+                return
+        raise RuntimeError((self.folder / "log").read_text()[-2000:])
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.log.close()
+
+
+class Client:
+    """A client of paho without a thread: `Crowd` calls it."""
+
+    def __init__(self, name: str, version: int) -> None:
+        kind = {} if version == paho.MQTTv5 else {"clean_session": False}
+        self.name = name
+        self.mqtt = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=version, **kind)
+        self.mqtt.max_inflight_messages_set(20)
+        self.more: dict[str, object] = {}
+        if version == paho.MQTTv5:
+            properties = Properties(PacketTypes.CONNECT)
+            properties.SessionExpiryInterval = EXPIRY_S
+            self.more = {"clean_start": False, "properties": properties}
+        self.connected = self.present = False
+        self.mqtt.on_connect = self.on_connect
+
+    def on_connect(self, _: object, __: object, flags: object, reason: object, ___: object) -> None:
+        assert not reason.is_failure, reason
+        self.connected, self.present = True, flags.session_present
+
+
+class Reader(Client):
+    """A session, and the numbers that it has of each topic."""
+
+    def __init__(self, name: str, version: int, filter: str, qos: int) -> None:
+        super().__init__(name, version)
+        self.filter, self.qos, self.subscribed = filter, qos, False
+        self.found: dict[str, dict[int, int]] = {}
+        self.disorder: list[str] = []
+        self.mqtt.on_message = self.on_message
+        self.mqtt.on_subscribe = self.on_subscribe
+
+    def on_subscribe(self, *_: object) -> None:
+        self.subscribed = True
+
+    def on_message(self, _: object, __: object, message: paho.MQTTMessage) -> None:
+        number = int(message.payload)
+        numbers = self.found.setdefault(message.topic, {})
+        # A message that comes again may be older. A message that is new may not.
+        if number not in numbers and numbers and number < max(numbers):
+            self.disorder.append(f"{self.name}: {message.topic} {number} after {max(numbers)}")
+        numbers[number] = numbers.get(number, 0) + 1
+
+
+class Crowd:
+    """All clients, driven by one thread."""
+
+    def __init__(self, node: Node, clients: list[Client]) -> None:
+        self.node, self.clients = node, clients
+        self.selector = selectors.DefaultSelector()
+
+    def connect(self) -> None:
+        host, port = self.node.address.split(":")
+        for client in self.clients:
+            client.connected = False
+            client.mqtt.connect(host, int(port), **client.more)
+            self.selector.register(client.mqtt.socket(), selectors.EVENT_READ, client)
+        self.until(lambda: all(client.connected for client in self.clients), "every client is connected")
+
+    def turn(self) -> int:
+        """Lets clients read and write once; returns the number of them that read."""
+        for client in self.clients:
+            if client.mqtt.want_write():
+                client.mqtt.loop_write()
+        ready = self.selector.select(0.05)
+        for key, _ in ready:
+            key.data.mqtt.loop_read()
+        return len(ready)
+
+    def until(self, condition: object, meaning: str) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < end, f"not within {PATIENCE_S} s: {meaning}"
+            self.turn()
+
+    def events(self, number: int) -> None:
+        """Returns after that many reads, or once nothing moves."""
+        while number > 0 and (read := self.turn()):
+            number -= read
+
+    def lose(self) -> None:
+        """The node is dead: every client sees the end of its connection."""
+        for client in self.clients:
+            self.selector.unregister(client.mqtt.socket())
+            while client.mqtt.socket() is not None and client.mqtt.loop_read() == paho.MQTT_ERR_SUCCESS:
+                pass
+
+
+def topic(publisher: int) -> str:
+    return f"crash/{publisher % 4}/{publisher}"
+
+
+def readers(sessions: int) -> list[Reader]:
+    made = []
+    for number in range(sessions):
+        publisher = number % PUBLISHERS
+        filter = topic(publisher) if number % 3 else f"crash/{publisher % 4}/+"
+        version = paho.MQTTv5 if number % 2 else paho.MQTTv311
+        made.append(Reader(f"reader-{number}", version, filter, 1 + number // 2 % 2))
+    return made
+
+
+def run(crore: str, kills: int, sessions: int, folder: Path) -> list[str]:
+    """Returns the faults that were found."""
+    chance = random.Random(21)
+    node = Node(crore, folder)
+    every = readers(sessions)
+    publishers = [Client(f"publisher-{number}", paho.MQTTv5 if number < 4 else paho.MQTTv311) for number in range(PUBLISHERS)]
+    crowd = Crowd(node, [*every, *publishers])
+    crowd.connect()
+    for reader in every:
+        reader.mqtt.subscribe(reader.filter, reader.qos)
+    crowd.until(lambda: all(reader.subscribed for reader in every), "every session has its subscription")
+    faults, sent = [], 0
+    for _ in range(kills):
+        for number in range(BATCH):
+            for index, publisher in enumerate(publishers):
+                publisher.mqtt.publish(topic(index), str(sent + number), 1 + index % 2)
+        sent += BATCH
+        crowd.events(chance.randrange(4 * sessions))
+        node.kill()
+        crowd.lose()
+        node.start()
+        crowd.connect()
+        faults += [f"{reader.name}: session present is false" for reader in every if not reader.present]
+    wanted = {reader: [name for name in map(topic, range(PUBLISHERS)) if paho.topic_matches_sub(reader.filter, name)] for reader in every}
+
+    def missing(reader: Reader) -> list[str]:
+        return [f"{name} {number}" for name in wanted[reader] for number in range(sent) if number not in reader.found.get(name, {})]
+
+    try:
+        crowd.until(lambda: not any(map(missing, every)), "every session has every message")
+    except AssertionError:
+        faults += [f"{reader.name} ({reader.filter}, QoS {reader.qos}) misses {lost}" for reader in every if (lost := missing(reader))]
+    node.kill()
+    faults += [text for reader in every for text in reader.disorder]
+    counts = {qos: [times for reader in every if reader.qos == qos for topic in reader.found.values() for times in topic.values()] for qos in (1, 2)}
+    for qos, times in counts.items():
+        print(f"QoS {qos}: {len(times)} messages, {sum(times) - len(times)} of them came again")
+    return faults
+
+
+def main() -> None:
+    crore = str(Path(sys.argv[1]).resolve())
+    kills, sessions = [int(word) for word in sys.argv[2:4]] + [KILLS, SESSIONS][len(sys.argv[2:4]) :]
+    with tempfile.TemporaryDirectory() as folder:
+        faults = run(crore, kills, sessions, Path(folder))
+    for fault in faults[:50]:
+        print(fault)
+    print(f"{kills} kills, {sessions} sessions, {len(faults)} faults")
+    print(f"{int(not faults)} passed, {int(bool(faults))} failed", flush=True)
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()
