@@ -390,6 +390,7 @@ fn every_metric_is_moved_by_a_test_that_causes_it() {
     connections(&server, &mut watch, &mut held);
     publications(&server, &place, &mut watch, &mut held);
     streams(&server, &mut watch, &mut held);
+    mqtt(&server, &mut watch);
     errors(&server, &mut watch);
     bounds(&server, &mut watch);
     drop(held);
@@ -428,6 +429,7 @@ fn start_place() -> (Place, Server) {
     assert_success(make.arg(place.path("")));
     place.configure(&format!(
         "[node]\nio_threads = 2\ndata_dir = {data:?}\n\
+         [mqtt]\nlisten = \"127.0.0.1:0\"\n\
          [tls]\nlisten = \"127.0.0.1:0\"\ncertificate_file = {certificate:?}\nkey_file = {key:?}\n\
          [metrics]\npush_to = \"file:{pushed}\"\npush_interval = \"1s\"\n\
          [limits]\ntopics_max = 40\n\
@@ -578,6 +580,23 @@ fn streams(server: &Server, watch: &mut Watch, held: &mut Vec<Held>) {
             "crore_messages_replayed_total",
         ],
     );
+}
+
+/// A client of MQTT with a session, a will and a small maximum of a packet, which vanishes.
+fn mqtt(server: &Server, watch: &mut Watch) {
+    let mut client = Raw::connect(&server.clients);
+    // CONNECT of version 5: will flag, session expiry 60 s, maximum packet size 40 bytes.
+    client.send(b"\x10\x2a\0\x04MQTT\x05\x04\0\0\x0a\x11\0\0\0\x3c\x27\0\0\0\x28");
+    client.send(b"\0\x01m\0\0\x09mqtt/will\0\x04gone");
+    client.send(b"\x82\x0c\0\x01\0\0\x06mqtt/x\x01"); // SUBSCRIBE
+    client.send(b"\x40\x02\0\x09"); // PUBACK of nothing
+    let asked = ["crore_subscriptions", "crore_mqtt_unknown_acknowledgements_total"];
+    watch.moves("a client of MQTT", &asked);
+    publish(&server.url("/topics/mqtt/x"), &"x".repeat(100));
+    watch.moves("a message that exceeds its maximum", &["crore_mqtt_packets_too_large_total"]);
+    drop(client);
+    let ended = ["crore_mqtt_wills_total", "crore_mqtt_sessions_sleeping"];
+    watch.moves("the client has vanished", &ended);
 }
 
 fn errors(server: &Server, watch: &mut Watch) {

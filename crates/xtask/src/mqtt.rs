@@ -20,7 +20,7 @@ const MIRRORS: &[&str] = &["http://deb.debian.org/debian", "http://archive.debia
 const CLIENTS: &str = "mqtt-clients";
 const NPM_FILES: &[&str] = &["package.json", "package-lock.json"];
 
-/// What `tests/mqtt/crash.py` takes: kills, and sessions.
+/// Arguments of `tests/mqtt/crash.py`: kills, and sessions.
 const KILLS: [&str; 2] = ["12", "60"];
 const MANY_KILLS: [&str; 2] = ["200", "300"];
 
