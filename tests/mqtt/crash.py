@@ -43,6 +43,7 @@ durability = "disk"
 [[rule]]
 filter = "#"
 log = "disk"
+history_messages_max = 1_000_000
 
 [[rule]]
 filter = "$mqtt/#"
