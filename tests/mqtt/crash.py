@@ -6,8 +6,8 @@ Publishers with QoS 1 and 2, each with a topic of its own, and sessions that sub
 3.1.1 and 5. A round publishes a batch, lets a random number of events happen, and kills the node. One thread drives all
 of paho's clients. At the end every session must have every message of its topics.
 
-What comes twice is counted, not refused: a session is on the disk after some acknowledgements, not after each
-(docs/mqtt.md).
+The test counts repeated messages and does not refuse them: the node writes a session after 256 acknowledgements, not after
+each (docs/mqtt.md).
 """
 
 from __future__ import annotations

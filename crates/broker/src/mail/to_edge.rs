@@ -64,8 +64,8 @@ pub enum ToEdge {
         /// The session ends: the client begins a new one.
         is_clean: bool,
     },
-    /// Whether sessions of MQTT sleep at this home: a message without a subscriber may be for one
-    /// of them.
+    /// Whether sessions of MQTT sleep at this home. A sleeping session may want a message that has
+    /// no subscriber.
     SessionsSleep(bool),
     /// The index stands for nothing any more, and may be granted anew by a later letter.
     Released {

@@ -9,8 +9,8 @@ pub struct Limits {
     /// The receiver's Maximum Packet Size, in bytes. Where a packet exceeds it, user properties are
     /// dropped first, then the reason string (MQTT-3.2.2-19 and the like).
     pub packet_bytes_max: u32,
-    /// The client's Request Problem Information. False keeps reason strings and user properties out
-    /// of all packets except CONNACK, PUBLISH and DISCONNECT (MQTT-3.1.2-29).
+    /// The client's Request Problem Information. If false, only CONNACK, PUBLISH and DISCONNECT may
+    /// have reason strings and user properties (MQTT-3.1.2-29).
     pub problem_information: bool,
 }
 

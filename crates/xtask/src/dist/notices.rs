@@ -20,8 +20,8 @@ contains parts of the Rust standard library, under the licence of Crore itself (
 /// Names of files with a licence begin with one of these words.
 const NAMES: &[&str] = &["copying", "copyright", "licence", "license", "notice", "unlicense"];
 
-/// Libraries in C that packages contain: the package, the library's folder and name, and the file
-/// of its licence.
+/// Libraries in C that packages contain: the package, the library's folder and name, and its
+/// licence file.
 const CONTAINED: &[(&str, &str, &str, &str)] = &[
     ("rdkafka-sys-", "librdkafka", "librdkafka", "LICENSES.txt"),
     ("openssl-src-", "openssl", "OpenSSL", "LICENSE.txt"),

@@ -329,8 +329,8 @@ impl Edge {
         self.connections.slots[index].set(flag::LAGGING);
     }
 
-    /// Plain subscriptions take the message that comes next (a single one, or the targets): filters
-    /// of their connections do not.
+    /// Marks the connections whose plain subscriptions (a single one, or the targets) get the next
+    /// message, so that no filter of such a connection brings it again.
     #[cold]
     pub(crate) fn mark_for_mqtt(&mut self, single: Option<SubIndex>) {
         let next = self.subscriptions.next_serial();

@@ -49,7 +49,7 @@ impl Edge {
         match ClientPacket::decode(version, bytes_max, input) {
             Ok(Step::More { needed }) => Progress::Needs(needed),
             Ok(Step::Done { value, consumed }) => {
-                // Of a WebSocket what follows in the message waits with CONNECT.
+                // The rest of a message of a WebSocket waits while CONNECT has no answer.
                 let is_websocket = self.connections.slots[index].facts().is_websocket;
                 let packet = if is_websocket { input } else { &input[..consumed] };
                 self.mqtt_packet(index, &value, packet);

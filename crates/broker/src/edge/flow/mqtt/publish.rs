@@ -161,7 +161,7 @@ impl Edge {
         let before = mqtt.received.len();
         mqtt.received.retain(|received| received.id != ack.packet_id.get());
         let is_known = mqtt.received.len() < before;
-        // Of a session that continues, the client may not have had the answer before.
+        // The connection before this one may have ended before the answer reached the client.
         let reason = if is_known || !mqtt.is_v5() || mqtt.is_continued {
             ReasonCode::Success
         } else {
