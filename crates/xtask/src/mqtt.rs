@@ -37,7 +37,7 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
     clients.env("MOSQUITTO", "/usr/bin").env("MQTT_JS", libraries);
     let of_clients = shell::run_tests(&mut clients)?;
     let mut broker = Command::new(&python);
-    broker.arg("tests/mqtt/mosquitto.py").args(["--jobs", "6"]).arg(suite).arg(&crore);
+    broker.arg("tests/mqtt/mosquitto.py").args(["--jobs", "4"]).arg(suite).arg(&crore);
     let of_suite = shell::run_tests(broker.current_dir(&workspace.root))?;
     Ok(of_clients + kill(workspace, KILLS)? + of_suite)
 }

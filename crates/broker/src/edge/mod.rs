@@ -171,6 +171,7 @@ impl Edge {
         self.renew_compression();
         self.renew_work();
         self.expire();
+        self.finish_takeovers();
         self.connections.begin_turn();
         self.continue_resumed();
         self.send_some_positions();
@@ -183,6 +184,7 @@ impl Edge {
             || !self.outboxes.dirty().is_empty()
             || self.subscriptions.have_losses()
             || self.has_more_to_drain()
+            || self.mqtt.has_takeovers()
             || self.may_wake_readers()
             || self.access.has_work()
     }
@@ -236,7 +238,9 @@ impl Edge {
             ToEdge::Claimed { name, connection, result } => {
                 self.claimed(&name, connection, result);
             }
-            ToEdge::TakenOver { connection, is_clean } => self.taken_over(connection, is_clean),
+            ToEdge::TakenOver { connection, is_clean } => {
+                self.mqtt.put_takeover(connection, is_clean);
+            }
             ToEdge::Released { index } => self.released(home, TopicIndex(index)),
             ToEdge::Page(page) => self.page(page),
             ToEdge::StreamGap { partition, from, .. } => self.stream_gap(home, partition, from),

@@ -21,7 +21,22 @@ pub(crate) struct MqttState {
     wills: BTreeMap<(u64, Key), Will>,
     /// Homes where sessions sleep.
     sleepers: BTreeSet<HomeId>,
+    /// Connections that lose their names soon, in the order of their letters.
+    takeovers: Vec<Takeover>,
 }
+
+/// Another connection takes a name. The loser leaves after a turn in which the edge has read it:
+/// a client that disconnects and connects at once has sent DISCONNECT before CONNECT, but the two
+/// may come to different threads.
+#[derive(Hand)]
+struct Takeover {
+    connection: Key,
+    is_clean: bool,
+    turns: u8,
+}
+
+/// A letter may come after the poll of its turn, so that only the next turn surely reads.
+const TAKEOVER_TURNS: u8 = 2;
 
 impl MqttState {
     /// The stream of a partition has come to this offset.
@@ -61,6 +76,26 @@ impl MqttState {
         !self.sleepers.is_empty()
     }
 
+    /// A connection loses its name in a turn to come.
+    pub fn put_takeover(&mut self, connection: Key, is_clean: bool) {
+        self.takeovers.push(Takeover { connection, is_clean, turns: TAKEOVER_TURNS });
+    }
+
+    /// Whether connections lose their names in a turn to come.
+    pub fn has_takeovers(&self) -> bool {
+        !self.takeovers.is_empty()
+    }
+
+    /// A turn begins: takes the connections that lose their names now, and whether the session of
+    /// each ends.
+    pub fn take_takeovers(&mut self) -> Vec<(Key, bool)> {
+        for takeover in &mut self.takeovers {
+            takeover.turns -= 1;
+        }
+        let due = self.takeovers.extract_if(.., |takeover| takeover.turns == 0);
+        due.map(|takeover| (takeover.connection, takeover.is_clean)).collect()
+    }
+
     /// A will waits until this time.
     pub fn put_will(&mut self, due_ms: u64, connection: Key, will: Will) {
         self.wills.insert((due_ms, connection), will);
@@ -90,6 +125,7 @@ impl MqttState {
     pub fn memory_bytes(&self) -> usize {
         let wills: usize = self.wills.values().map(Will::memory_bytes).sum();
         vector_bytes::<u64>(self.through.capacity())
+            + vector_bytes::<Takeover>(self.takeovers.capacity())
             + tree_bytes(self.wills.len(), size_of::<((u64, Key), Will)>())
             + wills
     }

@@ -224,6 +224,27 @@ fn several_connections_want_a_name() {
     " }
 }
 
+/// A client disconnects and connects again, and the node reads CONNECT on another thread before
+/// it reads DISCONNECT.
+#[test]
+fn a_disconnection_that_is_read_late() {
+    script! { with_three_threads, "
+        large reads
+        w: mqtt connect willy | sub 1 gone 0
+            w: connack 0
+            w: suback 1 0
+        a: mqtt connect anna expiry=60 will=gone=a on=1 => a: connack 0
+        letters stop
+        b: mqtt connect anna expiry=60 on=2
+        sockets stop
+        a: mqtt disconnect expiry=0
+        letters go before sockets
+            a: closed
+            b: connack 0
+        count wills sleeping => wills 0 sleeping 0
+    " }
+}
+
 /// A blocked connection loses its name, too.
 #[test]
 fn a_blocked_connection_is_taken_over() {

@@ -62,6 +62,8 @@
 //! | `time +60s` | time passes, second by second |
 //! | `homes stop [1]`, `homes go` | delays requests to homes; delivers them |
 //! | `letters stop`, `letters go` | delays letters to edges; delivers them |
+//! | `sockets stop` | sockets are not read until `letters go before sockets` |
+//! | `letters go before sockets` | delivers letters in a turn before the next one reads sockets |
 //! | `reads fail`, `reads go` | homes answer pages as if their disk could not be read |
 //! | `disks go` | delivers the requests to disks; until then the disks hang |
 //! | `counters 4294967290` | starts the 32-bit counters of edges at this value |

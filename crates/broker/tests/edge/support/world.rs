@@ -51,6 +51,14 @@ pub struct Socket {
     is_full: bool,
 }
 
+/// When sockets are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    Now,
+    NextTurn,
+    Never,
+}
+
 pub struct World<'a> {
     make: &'a dyn Fn() -> Settings,
     /// The changes of each `reload`, by its number.
@@ -66,6 +74,7 @@ pub struct World<'a> {
     sockets: BTreeMap<String, Socket>,
     homes_stopped: Vec<usize>,
     letters_stopped: bool,
+    reading: Reading,
     /// Homes answer pages as if their disk could not be read.
     reads_fail: bool,
     authenticator: FakeJudge,
@@ -139,6 +148,7 @@ impl<'a> World<'a> {
             sockets: BTreeMap::new(),
             homes_stopped: Vec::new(),
             letters_stopped: false,
+            reading: Reading::Now,
             reads_fail: false,
             authenticator: FakeJudge::default(),
             authenticator_stopped: false,
@@ -226,6 +236,11 @@ impl<'a> World<'a> {
             ["homes", "go"] => self.homes_stopped.clear(),
             ["disks", "go"] => self.disks_go(),
             ["letters", what] => self.letters_stopped = what == "stop",
+            ["sockets", "stop"] => self.reading = Reading::Never,
+            ["letters", "go", "before", "sockets"] => {
+                self.letters_stopped = false;
+                self.reading = Reading::NextTurn;
+            }
             ["authenticator", what] => self.authenticator_stopped = what == "stop",
             ["users"] => said.push(self.users.text()),
             ["users", "max", count] => self.users.connections_max = count.parse().ok(),
@@ -490,6 +505,10 @@ impl<'a> World<'a> {
                 self.flush(at);
                 is_quiet &= !self.mail(at) & !self.shards[at].edge.has_more();
             }
+            if self.reading == Reading::NextTurn {
+                self.reading = Reading::Now;
+                is_quiet = false;
+            }
             if is_quiet {
                 return;
             }
@@ -519,6 +538,9 @@ impl<'a> World<'a> {
     }
 
     fn read(&mut self, at: usize) -> bool {
+        if self.reading != Reading::Now {
+            return false;
+        }
         let ready = std::mem::take(&mut self.shards[at].ready);
         let is_busy = !ready.is_empty();
         let mut buffer = vec![0; self.read_bytes];

@@ -168,8 +168,17 @@ impl Edge {
         }
     }
 
+    /// Connections lose their names whose letters came before the turn that has just ended.
+    pub(crate) fn finish_takeovers(&mut self) {
+        if self.mqtt.has_takeovers() {
+            for (connection, is_clean) in self.mqtt.take_takeovers() {
+                self.taken_over(connection, is_clean);
+            }
+        }
+    }
+
     /// Another connection takes the client's name, or wakes its session.
-    pub(crate) fn taken_over(&mut self, connection: Key, is_clean: bool) {
+    fn taken_over(&mut self, connection: Key, is_clean: bool) {
         if self.connections.slots.get(connection).is_none() {
             // The will of a session that continues is not published (MQTT 5.0, section 3.1.2.5).
             if let Some(will) = self.mqtt.take_will(connection)
