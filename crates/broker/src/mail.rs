@@ -48,6 +48,8 @@ pub struct Reply {
 impl Reply {
     /// The request of a publisher that wants no acknowledgement.
     pub const REFUSALS_ONLY: u32 = 0;
+    /// The request of a connection of MQTT that waits for a record of its session.
+    pub const SESSION_KEPT: u32 = u32::MAX;
 }
 
 /// The beginning of a subscription.

@@ -269,4 +269,6 @@ pub(crate) mod flag {
     pub const PRODUCES: u32 = 1 << 29;
     /// The connection uses TLS, which this node ends itself.
     pub const ENCRYPTED: u32 = 1 << 30;
+    /// Not written before the log has a record of its session (`edge::flow::mqtt::record`).
+    pub const GATED: u32 = 1 << 31;
 }

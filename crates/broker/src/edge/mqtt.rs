@@ -6,7 +6,7 @@
 
 use crate::ids::{HomeId, PartitionId};
 use crate::session::mqtt::Will;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::handing::Hand;
 use stdx::key::Key;
 use stdx::memory::{tree_bytes, vector_bytes};
@@ -21,6 +21,8 @@ pub(crate) struct MqttState {
     wills: BTreeMap<(u64, Key), Will>,
     /// Homes where sessions sleep.
     sleepers: BTreeSet<HomeId>,
+    /// Connections whose session the log has refused, by the time at which it follows again.
+    refused_records: VecDeque<(u64, Key)>,
     /// Connections that lose their names soon, in the order of their letters.
     takeovers: Vec<Takeover>,
 }
@@ -116,15 +118,33 @@ impl MqttState {
         self.wills.pop_first().map(|(_, will)| will)
     }
 
-    /// The time of the next will; milliseconds of the monotonic clock.
-    pub fn next_will_ms(&self) -> Option<u64> {
-        self.wills.first_key_value().map(|((due_ms, _), _)| *due_ms)
+    /// The record of a session follows again at this time, in milliseconds of the monotonic clock.
+    pub fn put_refused_record(&mut self, due_ms: u64, connection: Key) {
+        self.refused_records.push_back((due_ms, connection));
+    }
+
+    /// Takes the next connection whose record follows again now.
+    pub fn next_refused_record(&mut self, now_ms: u64) -> Option<Key> {
+        let (due_ms, connection) = *self.refused_records.front()?;
+        if due_ms > now_ms {
+            return None;
+        }
+        self.refused_records.pop_front();
+        Some(connection)
+    }
+
+    /// The time of the next will or record; milliseconds of the monotonic clock.
+    pub fn next_due_ms(&self) -> Option<u64> {
+        let will = self.wills.first_key_value().map(|((due_ms, _), _)| *due_ms);
+        let record = self.refused_records.front().map(|(due_ms, _)| *due_ms);
+        will.into_iter().chain(record).min()
     }
 
     /// About how many bytes it takes.
     pub fn memory_bytes(&self) -> usize {
         let wills: usize = self.wills.values().map(Will::memory_bytes).sum();
         vector_bytes::<u64>(self.through.capacity())
+            + vector_bytes::<(u64, Key)>(self.refused_records.capacity())
             + vector_bytes::<Takeover>(self.takeovers.capacity())
             + tree_bytes(self.wills.len(), size_of::<((u64, Key), Will)>())
             + wills

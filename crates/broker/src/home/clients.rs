@@ -10,6 +10,7 @@
 //! has got a name leaves once, also if it ended before it heard of that.
 
 use super::Home;
+use super::sessions::session_kept;
 use super::turn::Turn;
 use crate::mail::{Claim, Code, EdgeId, Leave, SleepingSession, ToEdge};
 use std::collections::{BTreeMap, BTreeSet};
@@ -167,7 +168,7 @@ impl Home {
             self.clients.begin_restored(turn.now_ms);
         }
         while let Some(name) = self.clients.next_ended(turn.now_ms) {
-            self.keep_session(&name, None, turn);
+            self.keep_session(&name, None, None, turn);
         }
     }
 
@@ -175,8 +176,11 @@ impl Home {
     pub(super) fn keep_if_held(&mut self, edge: EdgeId, kept: &Leave, turn: &mut Turn<'_>) {
         let holder = Holder { edge, connection: kept.connection };
         let client = self.clients.known.get(&kept.name[..]);
+        let asker = kept.is_answered.then_some((edge, kept.connection));
         if client.is_some_and(|client| client.holder == holder && client.session.is_none()) {
-            self.keep_session(&kept.name, kept.session.as_deref(), turn);
+            self.keep_session(&kept.name, kept.session.as_deref(), asker, turn);
+        } else {
+            session_kept(asker, turn);
         }
     }
 
@@ -203,7 +207,7 @@ impl Home {
             return;
         };
         if is_clean {
-            self.keep_session(&name, None, turn);
+            self.keep_session(&name, None, None, turn);
         }
         // Its edge may still have the will of the session.
         let letter = ToEdge::TakenOver { connection: before.holder.connection, is_clean };
@@ -217,20 +221,19 @@ impl Home {
 
     /// A connection gives its name back.
     pub(super) fn leave(&mut self, edge: EdgeId, leave: Leave, turn: &mut Turn<'_>) {
-        let Leave { name, connection, session } = leave;
+        let Leave { name, connection, session, is_answered } = leave;
+        let asker = is_answered.then_some((edge, connection));
         let leaving = Holder { edge, connection };
-        let Some(client) = self.clients.known.get(&name[..]) else {
-            return;
-        };
-        if client.holder != leaving || client.session.is_some() {
-            return;
-        }
-        let Some(Client { user, waiting, .. }) = self.clients.remove(&name) else {
-            return;
+        let client = self.clients.known.get(&name[..]);
+        let is_holder =
+            client.is_some_and(|client| client.holder == leaving && client.session.is_none());
+        let client = if is_holder { self.clients.remove(&name) } else { None };
+        let Some(Client { user, waiting, .. }) = client else {
+            return session_kept(asker, turn);
         };
         let session = session.filter(|session| session.expires_ms > turn.now_ms);
         let is_over = waiting.as_ref().is_some_and(|waiting| waiting.is_clean);
-        self.keep_session(&name, session.as_deref().filter(|_| !is_over), turn);
+        self.keep_session(&name, session.as_deref().filter(|_| !is_over), asker, turn);
         match waiting {
             Some(waiting) => {
                 let Waiting { holder, is_clean } = *waiting;

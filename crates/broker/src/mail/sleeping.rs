@@ -22,8 +22,10 @@ pub struct SleepingSession {
     pub expires_ms: u64,
     /// Distinguishes the session from others of the same name.
     pub instance: u64,
-    /// Publications with QoS 2 so far.
-    pub published: u64,
+    /// Releases (PUBREL) so far.
+    pub released: u64,
+    /// The releases when its client last returned, if it has published nothing new since.
+    pub resumed_at: Option<u64>,
     /// The packet identifier that is tried next.
     pub next_id: u16,
     /// Publications with QoS 2 that the client has not released.
@@ -42,8 +44,8 @@ pub struct SleepingSession {
 pub struct SleepingReceived {
     /// The packet identifier.
     pub id: u16,
-    /// Its place among the publications of the session, which names it.
-    pub number: u64,
+    /// The releases before it: with the identifier they name it within the session.
+    pub released: u64,
     /// The node has taken it, and has said so.
     pub is_answered: bool,
 }

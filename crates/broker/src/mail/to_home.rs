@@ -209,6 +209,8 @@ pub struct Leave {
     pub connection: Key,
     /// The session, if it outlives the connection.
     pub session: Option<Box<SleepingSession>>,
+    /// The connection waits until the log has the session ([`Reply::SESSION_KEPT`]).
+    pub is_answered: bool,
 }
 
 /// Classes: the counts of an edge's requests under way to a home. Logs are indexes into the

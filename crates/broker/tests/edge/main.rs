@@ -34,6 +34,7 @@ mod mqtt_gaps;
 mod mqtt_overlap;
 mod mqtt_publish;
 mod mqtt_random;
+mod mqtt_records;
 mod mqtt_retained;
 mod mqtt_sessions;
 mod mqtt_wills;

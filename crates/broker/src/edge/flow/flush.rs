@@ -26,6 +26,10 @@ impl Edge {
         self.wake_readers();
         let mut at = 0;
         while let Some(index) = self.outboxes.next_dirty(&mut self.connections.slots, &mut at) {
+            if self.connections.slots[index].is(flag::GATED) {
+                self.write_record_first(index);
+                continue;
+            }
             let limits = &self.settings.limits;
             let written_bytes = &mut self.statistics.written_bytes;
             match self.outboxes.flush(

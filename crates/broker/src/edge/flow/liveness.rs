@@ -23,6 +23,7 @@ impl Edge {
             self.handshake_timed_out(index);
         }
         self.publish_due_wills();
+        self.retry_refused_records();
         while let Some(index) = self.sessions.next_late_poll(self.now.monotonic_ms) {
             self.poll_timed_out(index);
         }
@@ -65,7 +66,7 @@ impl Edge {
         let handshake = self.connections.next_handshake_ms(self.now);
         let drain = self.drain_deadline_ms();
         let journal = self.journal.owes().then(|| self.connections.next_second_ms());
-        let will = self.mqtt.next_will_ms();
+        let will = self.mqtt.next_due_ms();
         [handshake, poll, sweep, positions, drain, journal, will].into_iter().flatten().min()
     }
 

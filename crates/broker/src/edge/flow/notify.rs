@@ -53,6 +53,7 @@ impl Edge {
         self.work.scratch = body;
         if let Some(code) = notice.error() {
             self.count_notice_error(index, code);
+            self.mqtt_refused(index);
         }
         match encoded.then {
             Then::Continue => {}
@@ -332,6 +333,9 @@ impl Edge {
         }
         let index = ConnIndex(reply.connection.index);
         let request = reply.request;
+        if self.connections.slots[index].facts().is_mqtt && request == Reply::SESSION_KEPT {
+            return self.session_kept(index, result.map(drop).map_err(|refusal| refusal.code));
+        }
         let result = result.map(|appended| Appended {
             is_unheard: appended.is_unheard && !self.mqtt.has_sleepers(),
             ..appended

@@ -114,13 +114,18 @@ impl Outboxes {
             *written_bytes += taken as u64;
             let excess = self.advance(slots, index, limits, taken);
             if taken < offered {
-                let slot = &mut slots[index];
-                slot.set(flag::BLOCKED);
-                if !slot.frames.is_empty() {
-                    self.hold(slots, index);
-                }
+                self.block(slots, index);
                 return Flushed::Full(excess);
             }
+        }
+    }
+
+    /// Nothing is written to a connection for the present.
+    pub fn block(&mut self, slots: &mut Slots, index: ConnIndex) {
+        let slot = &mut slots[index];
+        slot.set(flag::BLOCKED);
+        if !slot.frames.is_empty() {
+            self.hold(slots, index);
         }
     }
 

@@ -40,6 +40,7 @@ pub(crate) struct Mqtt {
     pub is_continued: bool,
     /// The session continues for this time after the connection, in seconds; `u32::MAX`: for ever.
     pub expiry_s: u32,
+    pub record: Record,
     /// The interval of CONNECT or of the node, in seconds; 0: none.
     pub keep_alive_s: u16,
     pub link: Link,
@@ -52,8 +53,10 @@ pub(crate) struct Mqtt {
     /// Distinguishes the session from others of the same name: a part of the keys of its
     /// publications.
     pub instance: u64,
-    /// Publications with QoS 2 so far.
-    pub published: u64,
+    /// Releases (PUBREL) so far: a part of the keys of its publications.
+    pub released: u64,
+    /// The releases when the session continued, until the client publishes something new.
+    pub resumed_at: Option<u64>,
     /// Acknowledgements since the session was last written.
     pub acknowledged: u16,
     /// Publications with QoS 2 that the client has not released.
@@ -85,6 +88,29 @@ pub(crate) struct MqttOpening {
     pub assembly: Option<Box<(Assembler, Vec<u8>)>>,
 }
 
+/// The record of a session in the log. See `edge::flow::mqtt::record`.
+#[derive(Clone, Copy, Default, Hand)]
+pub(crate) struct Record {
+    /// The log of the session is on disk.
+    pub is_durable: bool,
+    /// The state has changed since the last record, and packets that tell of it wait.
+    pub is_wanted: bool,
+    /// Records that are on their way to the log, and are answered.
+    pub asked: u8,
+    /// The log has refused a record, which is to follow again.
+    pub is_refused: bool,
+    /// A release is not in the log.
+    pub is_releasing: bool,
+}
+
+impl Record {
+    /// A record of the present state is on its way.
+    pub fn note_asked(&mut self) {
+        self.is_wanted = false;
+        self.asked = self.asked.saturating_add(1);
+    }
+}
+
 /// The link between the connection and the name of its client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(crate) enum Link {
@@ -100,8 +126,8 @@ pub(crate) enum Link {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(crate) struct Received {
     pub id: u16,
-    /// Its place among the publications of the session, which names it.
-    pub number: u64,
+    /// The releases before it: with the identifier they name it within the session.
+    pub released: u64,
     /// PUBREC was sent.
     pub is_answered: bool,
 }

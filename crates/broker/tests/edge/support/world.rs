@@ -51,7 +51,7 @@ pub struct Socket {
     is_full: bool,
 }
 
-/// When sockets are read.
+/// The turn in which sockets are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reading {
     Now,
@@ -264,14 +264,7 @@ impl<'a> World<'a> {
             // As the home of a partition of an engine would say.
             [what @ ("epoch" | "restarted"), partition, epoch] => {
                 let partition = PartitionId(partition.parse().unwrap());
-                let epoch = epoch.parse().unwrap();
-                for shard in &mut self.shards {
-                    let letter = match what {
-                        "epoch" => ToEdge::Epoch { partition, epoch },
-                        _ => ToEdge::Restarted { partition, epoch },
-                    };
-                    shard.edge.handle(HomeId(0), letter);
-                }
+                self.begin_epoch(what, partition, epoch.parse().unwrap());
             }
             ["pressure", level] => {
                 let pressure = Pressure::of(level.parse().unwrap());
@@ -295,6 +288,16 @@ impl<'a> World<'a> {
                 }
             }
             _ => panic!("no such command: {line}"),
+        }
+    }
+
+    fn begin_epoch(&mut self, what: &str, partition: PartitionId, epoch: u64) {
+        for shard in &mut self.shards {
+            let letter = match what {
+                "epoch" => ToEdge::Epoch { partition, epoch },
+                _ => ToEdge::Restarted { partition, epoch },
+            };
+            shard.edge.handle(HomeId(0), letter);
         }
     }
 

@@ -13,10 +13,11 @@ use crate::mail::{Claim, HomeId, Leave, SleepingSession, ToHome};
 use crate::protocol::{Protocol, flag};
 use crate::session::mqtt::open::Opened;
 use crate::session::mqtt::refusal::connect_reason_of;
-use crate::session::mqtt::{Link, Mqtt, NAME_BYTES_MAX, Spoken, Will};
+use crate::session::mqtt::{Link, Mqtt, NAME_BYTES_MAX, Record, Spoken, Will};
 use crate::session::{Credential, State};
+use crate::settings::Durability;
 use crate::sys::session_topic;
-use crate::topic::TopicName;
+use crate::topic::{NAME_BYTES_MAX as TOPIC_BYTES_MAX, TopicName};
 use log::FurtherFields;
 use stdx::chunk::Slice;
 use stdx::hash::{Seed, keyed};
@@ -176,17 +177,19 @@ impl Edge {
         let packet_bytes_max = properties.maximum_packet_size().map(|size| size.get());
         Mqtt {
             version: Spoken(connect.version),
-            name,
             is_named_by_node: connect.client_id.is_empty(),
             is_continued: false,
             expiry_s,
+            record: self.record_of(&name),
+            name,
             keep_alive_s: connect.keep_alive_s,
             link: Link::Asked,
             packet_bytes_max: packet_bytes_max.unwrap_or(PACKET_BYTES_MAX),
             acknowledges_refused: settings.acknowledges_refused,
             problem_information: properties.request_problem_information().unwrap_or(true),
             instance,
-            published: 0,
+            released: 0,
+            resumed_at: None,
             acknowledged: 0,
             received: Default::default(),
             opened: Opened::new(receive_max.min(settings.inflight_max)),
@@ -199,6 +202,15 @@ impl Edge {
             is_held: false,
             assembly: None,
         }
+    }
+
+    /// Whether a session of this name can be in a log on disk.
+    fn record_of(&self, name: &[u8]) -> Record {
+        let topic = session_topic(name);
+        let (_, partition) = self.settings.locate(&topic);
+        let is_on_disk = self.settings.log_of(partition).durability == Durability::Disk;
+        // The escapes of a name may make its topic too long.
+        Record { is_durable: is_on_disk && topic.len() <= TOPIC_BYTES_MAX, ..Record::default() }
     }
 
     /// The home that a client's name belongs to.
@@ -288,7 +300,8 @@ impl Edge {
     ) {
         if let Ok(session) = result {
             let home = self.home_of_client(name);
-            let leave = Leave { name: self.work.mail.copy(name), connection, session };
+            let name = self.work.mail.copy(name);
+            let leave = Leave { name, connection, session, is_answered: false };
             self.request(home, ToHome::Leave(leave));
         }
     }
@@ -341,6 +354,7 @@ impl Edge {
             properties: if is_v5 { properties[..].into() } else { Properties::default() },
         };
         self.send_mqtt_packet(index, &ServerPacket::ConnAck(answer));
+        self.gate_mqtt(index);
         // A client is lost after one and a half intervals ([MQTT-3.1.2-22]).
         let silence_s = u32::from(keep_alive_s) + u32::from(keep_alive_s).div_ceil(2);
         self.set_ping_interval(index, silence_s);

@@ -294,6 +294,9 @@ impl Edge {
                 self.encode_head(index, message, id.map(|id| (qos, id, false)), &mut head);
             }
             self.statistics.delivered += 1;
+            if attempt.is_none() && qos == 2 {
+                self.gate_mqtt(index);
+            }
             let place = self.enter_packet(index, &head, message, Origin::Private);
             self.push_place(index, place);
         }

@@ -11,11 +11,10 @@ use crate::mail::{
     SleepingSubscription, ToHome,
 };
 use crate::position::Position;
+use crate::protocol::flag;
 use crate::session::State;
 use crate::session::mqtt::options::Options;
 use crate::session::mqtt::{Link, Mqtt, Will};
-use crate::settings::Durability;
-use crate::sys::session_topic;
 use log::FurtherFields;
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
@@ -40,7 +39,11 @@ impl Edge {
             let connection = self.connections.slots.key(index);
             let home = self.home_of_client(&mqtt.name);
             let name = self.work.mail.copy(&mqtt.name);
-            self.request(home, ToHome::Leave(Leave { name, connection, session }));
+            let is_answered = self.connections.slots[index].is(flag::GATED) && session.is_some();
+            if is_answered {
+                mqtt.record.note_asked();
+            }
+            self.request(home, ToHome::Leave(Leave { name, connection, session, is_answered }));
             if let Some(will) = mqtt.will.take() {
                 let delay_s = will.delay_s.min(mqtt.expiry_s);
                 self.will_follows(connection, *will, delay_s);
@@ -49,25 +52,8 @@ impl Edge {
         self.set_state(index, State::Mqtt(mqtt));
     }
 
-    /// Writes the session of a connection that stays, if its log is on disk.
-    pub(crate) fn keep_mqtt_session(&mut self, index: ConnIndex) {
-        let Some(mqtt) = self.mqtt_ref(index) else {
-            return;
-        };
-        let (_, partition) = self.settings.locate(&session_topic(&mqtt.name));
-        let is_durable = self.settings.log_of(partition).durability == Durability::Disk;
-        if !is_durable || mqtt.expiry_s == 0 || mqtt.link != Link::Held {
-            return;
-        }
-        let session = Some(Box::new(self.sleep(index, mqtt)));
-        let name = Slice::copy_of(&mqtt.name);
-        let connection = self.connections.slots.key(index);
-        let home = self.settings.home_of(partition);
-        self.request(home, ToHome::KeepSession(Leave { name, connection, session }));
-    }
-
     /// The session as it sleeps.
-    fn sleep(&self, index: ConnIndex, mqtt: &Mqtt) -> SleepingSession {
+    pub(super) fn sleep(&self, index: ConnIndex, mqtt: &Mqtt) -> SleepingSession {
         let expiry_ms = u64::from(mqtt.expiry_s) * 1_000;
         let expires_ms = match mqtt.expiry_s {
             u32::MAX => u64::MAX,
@@ -107,7 +93,7 @@ impl Edge {
         }
         let received = mqtt.received.iter().map(|it| SleepingReceived {
             id: it.id,
-            number: it.number,
+            released: it.released,
             is_answered: it.is_answered,
         });
         SleepingSession {
@@ -116,7 +102,8 @@ impl Edge {
             expiry_s: mqtt.expiry_s,
             expires_ms,
             instance: mqtt.instance,
-            published: mqtt.published,
+            released: mqtt.released,
+            resumed_at: mqtt.resumed_at,
             next_id: mqtt.opened.next_id(),
             received: received.collect(),
             open: mqtt.opened.iter().copied().collect(),

@@ -9,6 +9,7 @@ mod connect;
 mod deliver;
 mod leave;
 mod publish;
+mod record;
 mod subscribe;
 mod wake;
 mod websocket;
@@ -40,7 +41,7 @@ impl Edge {
 
     /// One packet from the front of `input`.
     pub(crate) fn mqtt_input(&mut self, index: ConnIndex, input: &[u8]) -> Progress {
-        if self.pause_for_room(index) {
+        if self.pause_for_room(index) || self.pause_for_release(index, input) {
             return Progress::Stop;
         }
         self.begin_frame();

@@ -1,8 +1,9 @@
 //! PUBLISH of clients, and acknowledgements in both directions.
 //!
 //! Step 3 of the path. A publication is an ordinary command; its answer becomes PUBACK or PUBREC
-//! when it is in the log. One with QoS 2 has a key made of the session and of its place in it: the
-//! home appends a repetition once, whatever connection brings it.
+//! when it is in the log. One with QoS 2 has a key made of the session, of its identifier, and of
+//! the number of releases before it: the home appends a repetition once, whatever connection brings
+//! it, and an identifier that was released names another publication.
 
 use crate::command::{Command, OfMqtt, Publish as Asked};
 use crate::edge::Edge;
@@ -13,13 +14,13 @@ use crate::session::mqtt::encode::QOS_2;
 use crate::session::mqtt::open::Acknowledged;
 use log::FurtherFields;
 use stdx::hash::{Seed, keyed};
-use wire::mqtt::{Ack, PacketId, Properties, Publish, Qos, ReasonCode, ServerPacket};
+use wire::mqtt::{Ack, Attempt, Properties, Publish, Qos, ReasonCode, ServerPacket};
 use wire::native::{Attributes, ErrorCode, Once, Reference, Tag};
 
 /// Acknowledgements between two writes of a session.
 const KEPT_AFTER: u16 = 256;
 /// Bytes of the key of a publication with QoS 2.
-const KEY_BYTES: usize = 20;
+const KEY_BYTES: usize = 22;
 
 impl Edge {
     /// PUBLISH.
@@ -35,18 +36,18 @@ impl Edge {
         if publish.retain && !settings.may_retain {
             return self.mqtt_disconnect(index, ReasonCode::RetainNotSupported);
         }
-        let id = publish.delivery.attempt().map(|attempt| attempt.packet_id);
+        let attempt = publish.delivery.attempt();
         let qos = publish.delivery.qos();
         let mut key = [0; KEY_BYTES];
-        let request = match (qos, id) {
-            (Qos::Two, Some(id)) => match self.receive(index, id) {
-                Some(number) => {
-                    key = number;
-                    u32::from(id.get()) | QOS_2
+        let request = match (qos, attempt) {
+            (Qos::Two, Some(attempt)) => match self.receive(index, attempt) {
+                Some(made) => {
+                    key = made;
+                    u32::from(attempt.packet_id.get()) | QOS_2
                 }
                 None => return, // it was answered, or will be
             },
-            (Qos::One, Some(id)) => id.get().into(),
+            (Qos::One, Some(attempt)) => attempt.packet_id.get().into(),
             _ => 0,
         };
         let name = topic.as_deref().unwrap_or(publish.topic);
@@ -124,32 +125,37 @@ impl Edge {
     }
 
     /// A publication with QoS 2: its key, if it is to be published.
-    fn receive(&mut self, index: ConnIndex, id: PacketId) -> Option<[u8; KEY_BYTES]> {
+    fn receive(
+        &mut self,
+        index: ConnIndex,
+        Attempt { packet_id: id, is_repeat }: Attempt,
+    ) -> Option<[u8; KEY_BYTES]> {
         let receive_max = usize::from(self.settings.mqtt.receive_max);
         let mqtt = self.mqtt_of(index)?;
         let known = mqtt.received.iter().find(|received| received.id == id.get()).copied();
-        let number = match known {
+        let released = match known {
             Some(received) if received.is_answered => {
                 self.send_mqtt_packet(index, &ServerPacket::PubRec(Ack::success(id)));
                 return None;
             }
             // A connection before this one has not been answered: the home knows the key.
-            Some(received) => received.number,
+            Some(received) => received.released,
             None if mqtt.received.len() >= receive_max => {
                 self.mqtt_disconnect(index, ReasonCode::ReceiveMaximumExceeded);
                 return None;
             }
             None => {
-                mqtt.published += 1;
-                let number = mqtt.published;
-                mqtt.received.push(Received { id: id.get(), number, is_answered: false });
-                number
+                let resumed_at = mqtt.resumed_at.filter(|_| is_repeat);
+                let released = resumed_at.unwrap_or(mqtt.released);
+                mqtt.received.push(Received { id: id.get(), released, is_answered: false });
+                released
             }
         };
         let mut key = [0; KEY_BYTES];
         key[..4].copy_from_slice(b"mqtt");
         key[4..12].copy_from_slice(&mqtt.instance.to_be_bytes());
-        key[12..].copy_from_slice(&number.to_be_bytes());
+        key[12..20].copy_from_slice(&released.to_be_bytes());
+        key[20..].copy_from_slice(&id.get().to_be_bytes());
         Some(key)
     }
 
@@ -168,6 +174,7 @@ impl Edge {
             ReasonCode::PacketIdNotFound
         };
         let answer = Ack { reason, ..Ack::success(ack.packet_id) };
+        self.gate_release(index);
         self.send_mqtt_packet(index, &ServerPacket::PubComp(answer));
     }
 
@@ -194,6 +201,7 @@ impl Edge {
                 ReasonCode::Success
             };
             let release = Ack { reason, ..Ack::success(ack.packet_id) };
+            self.gate_mqtt(index);
             self.send_mqtt_packet(index, &ServerPacket::PubRel(release));
         }
         self.exchange_went_on(index, Some(result));

@@ -250,7 +250,7 @@ impl Edge {
         self.send_mqtt(index, answer);
         self.rest_mqtt(index);
         if !answer.is_empty() {
-            self.keep_mqtt_session(index);
+            self.gate_mqtt(index);
         }
         for key in granted {
             if let Some(subscription) = self.subscriptions.find(key)
@@ -317,7 +317,7 @@ impl Edge {
             reasons: if is_v5 { reasons[..].into() } else { [].as_slice().into() },
         };
         self.send_mqtt_packet(index, &ServerPacket::UnsubAck(answer));
-        self.keep_mqtt_session(index);
+        self.gate_mqtt(index);
     }
 
     fn end_mqtt_subscription(&mut self, index: ConnIndex, filter: &str) -> Decision {

@@ -96,6 +96,7 @@ impl Edge {
             let is_released =
                 self.mqtt_of(index).is_some_and(|mqtt| mqtt.opened.give_up_resend(open.id));
             if is_released && let Some(id) = PacketId::new(open.id) {
+                self.gate_mqtt(index);
                 self.send_mqtt_packet(index, &ServerPacket::PubRel(Ack::success(id)));
             }
         }
@@ -175,11 +176,12 @@ impl Mqtt {
     fn continue_as(&mut self, session: &SleepingSession) {
         self.is_continued = true;
         self.instance = session.instance;
-        self.published = session.published;
+        self.released = session.released;
+        self.resumed_at = session.resumed_at.or(Some(session.released));
         self.opened.wake(session.open.clone(), session.next_id);
         let received = session.received.iter().map(|it| Received {
             id: it.id,
-            number: it.number,
+            released: it.released,
             is_answered: it.is_answered,
         });
         self.received = received.collect::<Vec<Received>>().into();
