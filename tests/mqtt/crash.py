@@ -96,10 +96,15 @@ class Client:
             self.more = {"clean_start": False, "properties": properties}
         self.connected = self.present = False
         self.mqtt.on_connect = self.on_connect
+        self.mqtt.on_disconnect = self.on_disconnect
 
     def on_connect(self, _: object, __: object, flags: object, reason: object, ___: object) -> None:
         assert not reason.is_failure, reason
         self.connected, self.present = True, flags.session_present
+
+
+    def on_disconnect(self, _: object, __: object, ___: object, reason: object, ____: object) -> None:
+        assert not self.connected, f"the node has ended the connection of {self.name}: {reason}"
 
 
 class Reader(Client):
@@ -164,6 +169,7 @@ class Crowd:
     def lose(self) -> None:
         """The node is dead: every client sees the end of its connection."""
         for client in self.clients:
+            client.connected = False
             self.selector.unregister(client.mqtt.socket())
             while client.mqtt.socket() is not None and client.mqtt.loop_read() == paho.MQTT_ERR_SUCCESS:
                 pass

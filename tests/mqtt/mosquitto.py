@@ -107,16 +107,6 @@ def translate(configuration: str, options: dict[str, str]) -> list[str]:
     return ports
 
 
-def announce_what_is_missing(helper: Path) -> None:
-    """Has the suite expect the property by which a server says that it has no shared subscriptions."""
-    text = helper.read_text()
-    start = text.index("def gen_connack")
-    before = "        properties = mqtt5_props.prop_finalise(properties)\n"
-    at = text.index(before, start)
-    more = '        properties += struct.pack("BB", 0x2A, 0) if rc == 0 else b""\n'
-    helper.write_text(text[:at] + more + text[at:])
-
-
 def listed(suite: Path) -> list[tuple[int, str]]:
     """The tests of the suite, and the ports that each needs."""
     text = (suite / "broker/test.py").read_text()
@@ -176,7 +166,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="crore-mqtt-") as place:
         copy = Path(place) / "test"
         shutil.copytree(given.suite, copy)
-        announce_what_is_missing(copy / "mosq_test.py")
         shim = Path(place) / "src/mosquitto"
         shim.parent.mkdir()
         program = str(Path(given.crore).resolve())

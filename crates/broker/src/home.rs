@@ -46,6 +46,7 @@ mod dedup;
 mod edges;
 mod engine;
 mod filters;
+mod groups;
 mod handing;
 mod history;
 mod inspect;
@@ -134,6 +135,7 @@ pub struct Home {
     /// Pages for filters whose cursors are beyond a lagging stream's position.
     scans_ahead: Vec<(Caller, Scan)>,
     clients: clients::Clients,
+    groups: groups::Groups,
     reported: occupancy::Reported,
     /// Letters of the engine that wait for their turn.
     letters: engine::Letters,
@@ -176,6 +178,7 @@ impl Home {
             next_edge: 0,
             scans_ahead: Vec::new(),
             clients: clients::Clients::default(),
+            groups: groups::Groups::default(),
             reported: occupancy::Reported::default(),
             letters: engine::Letters::default(),
             watch: engine::Watch::default(),
@@ -280,6 +283,7 @@ impl Home {
                 self.leave(from.edge, leave, turn);
                 self.tell_of_sleepers(turn);
             }
+            ToHome::Group(request) => self.group_request(from, request, turn),
             ToHome::RemoveFilter { filter } => {
                 self.consumed(from);
                 self.ahead.remove_filter(from.edge, &filter);
@@ -365,6 +369,7 @@ impl Home {
         self.elapsed.advance(now);
         let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
         self.end_sessions(turn);
+        self.groups.end_sleepers(turn.now_ms);
         self.tell_of_sleepers(turn);
         let more_expired = self.evict_expired(PUMP_EVICTIONS_MAX, turn);
         let more_old = self.dedup.sweep(self.elapsed.ms);
@@ -406,6 +411,7 @@ impl Home {
             Work::Subscribe(from, asked) => {
                 (from, self.subscribe(from, asked, Found::Nothing, turn))
             }
+            Work::Group(asked) => (groups::OF_GROUP, self.scan_for_group(asked, turn)),
             Work::Retained(from, asked) => (from, self.find_retained(&asked)),
             Work::History(from, query) => (from, self.history(turn.now_ms, &query, Known::Nothing)),
             Work::Answer(share, token, result) => {
@@ -416,7 +422,7 @@ impl Home {
                 };
                 let step = match result {
                     Ok(answer) => self.answer(from, local, question, answer, turn),
-                    Err(code) => Step::Refuse(question.refusal(code), code),
+                    Err(code) => question.refused(code),
                 };
                 (from, step)
             }
@@ -446,6 +452,9 @@ impl Home {
                 let found = DiskScan { records, floor, through, damaged };
                 self.scan_from_disk(&scan, gap, found)
             }
+            (Question::Group(asked), Answer::Scan { records, through, .. }) => {
+                self.group_page(&asked, records, through, turn)
+            }
             (Question::Start(asked, through), Answer::Start { prev, damaged, .. }) => {
                 let found = match prev {
                     Some(prev) => Found::Prev { prev, damaged },
@@ -466,7 +475,7 @@ impl Home {
             }
             (question, _) => {
                 debug_assert!(false, "a log answers the question that it was asked");
-                Step::Refuse(question.refusal(Code::Internal), Code::Internal)
+                question.refused(Code::Internal)
             }
         }
     }
@@ -486,6 +495,7 @@ impl Home {
             }
             Step::Ask(asking) => self.park(from, *asking, turn),
             Step::Ahead(scan) => self.scans_ahead.push((from, scan)),
+            Step::GroupFails(asked) => self.group_page_failed(&asked),
         }
     }
 
@@ -493,8 +503,7 @@ impl Home {
     fn park(&mut self, from: Caller, asking: Asking, turn: &mut Turn<'_>) {
         let HomePartition { share, id, .. } = self.partitions[asking.local as usize];
         if self.is_stalled(share) {
-            let code = Code::LogUnavailable;
-            return self.take_step(from, Step::Refuse(asking.question.refusal(code), code), turn);
+            return self.take_step(from, asking.question.refused(Code::LogUnavailable), turn);
         }
         self.ask_mirror(asking.local, turn);
         self.queue.park(from, share, id, asking);
@@ -512,8 +521,7 @@ impl Home {
     /// may come back with their positions.
     fn refuse_parked(&mut self, share: usize, turn: &mut Turn<'_>) {
         for Parked { from, question, .. } in self.queue.give_up(share) {
-            let code = Code::LogUnavailable;
-            self.take_step(from, Step::Refuse(question.refusal(code), code), turn);
+            self.take_step(from, question.refused(Code::LogUnavailable), turn);
         }
     }
 

@@ -16,10 +16,12 @@
 //! disk are refused. Pages for subscriptions that replay or lag have classes of their own, so that
 //! a storm of them does not hold up publishers and other subscribers.
 
+mod group;
 mod sleeping;
 mod to_edge;
 mod to_home;
 
+pub use self::group::*;
 pub use self::sleeping::*;
 pub use self::to_edge::*;
 pub use self::to_home::*;

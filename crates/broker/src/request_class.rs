@@ -20,6 +20,7 @@ impl ToHome {
             | ToHome::Claim(..)
             | ToHome::Leave(..)
             | ToHome::KeepSession(..)
+            | ToHome::Group(..)
             | ToHome::RemoveFilter { .. }
             | ToHome::Credit { .. } => RequestClass::Memory,
             ToHome::Subscribe(Subscribe { partition, .. })

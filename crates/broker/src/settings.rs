@@ -76,6 +76,17 @@ pub struct MqttSettings {
     pub may_retain: bool,
     /// A refused publication of version 3 is acknowledged, and lost; else its connection ends.
     pub acknowledges_refused: bool,
+    /// The order in which members of a group get messages.
+    pub group_order: GroupOrder,
+}
+
+/// The order in which members of a shared subscription get messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
+pub enum GroupOrder {
+    /// Each message goes to the next member with room.
+    Any,
+    /// The messages of a topic go to one member, in order; they wait for its room.
+    Topic,
 }
 
 impl Default for MqttSettings {
@@ -92,6 +103,7 @@ impl Default for MqttSettings {
             qos_max: 2,
             may_retain: true,
             acknowledges_refused: false,
+            group_order: GroupOrder::Any,
         }
     }
 }

@@ -241,6 +241,7 @@ impl Edge {
             ToEdge::TakenOver { connection, is_clean } => {
                 self.mqtt.put_takeover(connection, is_clean);
             }
+            ToEdge::Group(letter) => self.group_letter(letter),
             ToEdge::Released { index } => self.released(home, TopicIndex(index)),
             ToEdge::Page(page) => self.page(page),
             ToEdge::StreamGap { partition, from, .. } => self.stream_gap(home, partition, from),

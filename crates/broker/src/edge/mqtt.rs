@@ -21,6 +21,8 @@ pub(crate) struct MqttState {
     wills: BTreeMap<(u64, Key), Will>,
     /// Homes where sessions sleep.
     sleepers: BTreeSet<HomeId>,
+    /// The number of the newest member of a group.
+    members: u64,
     /// Connections whose session the log has refused, by the time at which it follows again.
     refused_records: VecDeque<(u64, Key)>,
     /// Connections that lose their names soon, in the order of their letters.
@@ -116,6 +118,12 @@ impl MqttState {
             return None;
         }
         self.wills.pop_first().map(|(_, will)| will)
+    }
+
+    /// A number for another member of a group.
+    pub fn next_member(&mut self) -> u64 {
+        self.members += 1;
+        self.members
     }
 
     /// The record of a session follows again at this time, in milliseconds of the monotonic clock.

@@ -12,9 +12,11 @@
 use super::Home;
 use super::sessions::session_kept;
 use super::turn::Turn;
-use crate::mail::{Claim, Code, EdgeId, Leave, SleepingSession, ToEdge};
+use crate::mail::{Claim, Code, EdgeId, GroupLetter, Leave, SleepingSession, ToEdge};
 use std::collections::{BTreeMap, BTreeSet};
+use stdx::chunk::Slice;
 use stdx::handing::Hand;
+use stdx::hash::{Seed, keyed};
 use stdx::key::Key;
 use stdx::memory::tree_bytes;
 
@@ -208,6 +210,12 @@ impl Home {
         };
         if is_clean {
             self.keep_session(&name, None, None, turn);
+            let asleep = before.session.iter().flat_map(|session| &session.subscriptions);
+            let groups: Vec<Slice> = asleep.filter_map(|it| it.group()).collect();
+            if !groups.is_empty() {
+                let client = keyed(Seed(0, 0), &name);
+                turn.out.post(edge, ToEdge::Group(GroupLetter::Ended { client, groups }));
+            }
         }
         // Its edge may still have the will of the session.
         let letter = ToEdge::TakenOver { connection: before.holder.connection, is_clean };

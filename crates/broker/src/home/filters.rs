@@ -269,6 +269,18 @@ impl Home {
         found
     }
 
+    /// The records of a page for a group, and the offset that it settles.
+    pub(super) fn records_for_group(
+        &mut self,
+        scan: &Scan,
+        after: u64,
+        through: u64,
+    ) -> (Vec<(Slice, Slice)>, u64) {
+        let found = self.find(scan, after, through);
+        self.queue.charge_bytes(found.scanned_bytes);
+        (found.records, found.through)
+    }
+
     /// The topic's name, if one of the filters covers it.
     fn covered_name(&self, filters: &[Filter<'_>], topic: u32) -> Option<Slice> {
         let name = self.interests.topics.name(topic);
@@ -344,12 +356,19 @@ fn resume(partition: &HomePartition, Better { position, is_rewound }: Better) ->
     Resumed { after: gap.map_or(after, |gap| gap.to), gap }
 }
 
+/// The offset after which a group continues in a partition, if one of these positions is of it.
+pub(super) fn begin_of_group(partition: &HomePartition, since: &[PartitionCursor]) -> Option<u64> {
+    let cursor = since.iter().find(|cursor| cursor.partition == partition.id)?;
+    let only = Better { position: cursor.position, is_rewound: false };
+    Some(resume(partition, only).after)
+}
+
 /// The partition's loss of records after an offset.
 fn gap_after(partition: &HomePartition, after: u64, reason: GapReason) -> Option<Gap> {
     let to = partition.floor() - 1;
     (to > after).then_some(Gap { from: after, to, reason })
 }
 
-fn parse_filter(filter: &Slice) -> Option<Filter<'_>> {
+pub(super) fn parse_filter(filter: &Slice) -> Option<Filter<'_>> {
     Filter::parse(std::str::from_utf8(filter).ok()?).ok()
 }

@@ -43,6 +43,7 @@ impl Home {
             next_edge,
             scans_ahead,
             clients,
+            groups,
             reported,
             letters,
             watch,
@@ -66,6 +67,7 @@ impl Home {
         next_edge.give(out);
         scans_ahead.give(out);
         clients.give(out);
+        groups.give(out);
         reported.give(out);
         letters.give(out);
         watch.give(out);
@@ -107,6 +109,7 @@ impl Home {
                 next_edge: Hand::take(input)?,
                 scans_ahead: Hand::take(input)?,
                 clients: Hand::take(input)?,
+                groups: Hand::take(input)?,
                 reported: Hand::take(input)?,
                 letters: Hand::take(input)?,
                 watch: Hand::take(input)?,

@@ -424,6 +424,7 @@ fn again(from: super::work::Caller, question: Question) -> Work {
     match question {
         Question::Page(reading, _) => Work::Page(from, reading),
         Question::Scan(scan, _) => Work::Scan(from, scan),
+        Question::Group(asked) => Work::Group(asked),
         Question::Start(asked, _) => Work::Subscribe(from, asked),
         Question::HistoryStart(query, _) | Question::History(query, _) => {
             // Records that a page of damage has passed over are asked for again.

@@ -30,6 +30,9 @@ impl Home {
         turn: &mut Turn<'_>,
     ) {
         self.interests.refresh(topic, turn.out);
+        if !self.groups.is_empty() {
+            self.hand_to_groups((topic, local, offset), record, turn);
+        }
         let partition = &mut self.partitions[local as usize];
         let mut nth = 0;
         while let Some(interest) = self.interests.topics.interest_at(topic, nth) {
@@ -54,6 +57,7 @@ impl Home {
     pub(super) fn is_heard(&mut self, topic: u32, turn: &mut Turn<'_>) -> bool {
         self.interests.refresh(topic, turn.out);
         self.interests.topics.interest_at(topic, 0).is_some()
+            || !self.groups.is_empty() && self.groups.want(self.interests.topics.name(topic))
     }
 
     /// Feeds lagging streams, round robin over the edges with credit. True if there is more to do

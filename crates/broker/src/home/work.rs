@@ -35,6 +35,8 @@ pub(super) enum Work {
     Page(Caller, ReadTopic),
     /// A page for a subscription to filters.
     Scan(Caller, Scan),
+    /// A page for a group.
+    Group(GroupScan),
     /// A page of retained messages.
     Retained(Caller, FindRetained),
     /// A page of history.
@@ -54,6 +56,8 @@ pub(super) enum Step {
     Nothing,
     /// The work is refused by this letter, with this code.
     Refuse(ToEdge, Code),
+    /// The disk cannot read for a group now.
+    GroupFails(GroupScan),
     /// Memory cannot answer alone: the disk is asked.
     Ask(Box<Asking>),
     /// The scan begins beyond the stream's position, and waits until the stream has come so far.
@@ -65,6 +69,14 @@ pub(super) enum Step {
 pub(super) struct Scan {
     pub local: u32,
     pub asked: ReadFilter,
+}
+
+/// A page that a group waits for, and the home's own number of its partition.
+#[derive(Debug, Hand)]
+pub(super) struct GroupScan {
+    pub local: u32,
+    /// The name of the group.
+    pub group: Box<[u8]>,
 }
 
 /// A page of a topic's history.
@@ -91,6 +103,8 @@ pub(super) enum Question {
     Page(ReadTopic, u64),
     /// A page for a subscription to filters, and the gap before it.
     Scan(Scan, Option<Gap>),
+    /// A page for a group.
+    Group(GroupScan),
     /// The beginning of a subscription; records through this offset were asked about.
     Start(Subscribe, u64),
     /// The beginning of a topic's history; records through this offset were asked about.
@@ -100,18 +114,20 @@ pub(super) enum Question {
 }
 
 impl Question {
-    /// The letter that refuses the request.
-    pub fn refusal(&self, code: Code) -> ToEdge {
-        match self {
+    /// The refusal of the request.
+    pub fn refused(self, code: Code) -> Step {
+        let letter = match self {
             Question::Page(ReadTopic { subscription, .. }, _)
             | Question::Scan(Scan { asked: ReadFilter { subscription, .. }, .. }, _)
             | Question::Start(Subscribe { subscription, .. }, _) => {
-                ToEdge::Refused { subscription: *subscription, code }
+                ToEdge::Refused { subscription, code }
             }
+            Question::Group(asked) => return Step::GroupFails(asked),
             Question::HistoryStart(query, _) | Question::History(query, _) => {
                 ToEdge::History { reply: query.asked.reply, result: Err(code) }
             }
-        }
+        };
+        Step::Refuse(letter, code)
     }
 }
 

@@ -77,12 +77,21 @@ pub struct OpenDelivery {
     pub offset: u64,
     /// Bytes of the packet, on the connection that has sent it.
     pub bytes: u32,
+    /// The member of a group that it was handed to; 0: none. Such a message does not sleep.
+    pub member: u64,
 }
 
 impl SleepingSubscription {
-    /// Whether the filter has wildcards.
+    /// The group of a shared subscription and its filter.
+    pub fn group(&self) -> Option<Slice> {
+        let prefix = wire::mqtt::SHARED_PREFIX.len();
+        let is_shared = self.filter.starts_with(wire::mqtt::SHARED_PREFIX.as_bytes());
+        is_shared.then(|| self.filter.sub(prefix..))
+    }
+
+    /// Whether it is a filter with wildcards, of this session alone.
     pub fn is_filter(&self) -> bool {
-        self.filter.iter().any(|byte| matches!(byte, b'+' | b'#'))
+        self.group().is_none() && self.filter.iter().any(|byte| matches!(byte, b'+' | b'#'))
     }
 }
 

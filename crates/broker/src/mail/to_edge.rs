@@ -57,6 +57,8 @@ pub enum ToEdge {
         /// The session that the client had left, or the reason of the refusal.
         result: Result<Option<Box<SleepingSession>>, Code>,
     },
+    /// A member of a group has joined, or gets a message.
+    Group(GroupLetter),
     /// Another connection has taken the name of this one's client.
     TakenOver {
         /// The connection that has lost it.
@@ -301,6 +303,7 @@ impl ToEdge {
             | ToEdge::RetainedFound(_)
             | ToEdge::Claimed { .. }
             | ToEdge::TakenOver { .. }
+            | ToEdge::Group(_)
             | ToEdge::SessionsSleep(_)
             | ToEdge::Released { .. }
             | ToEdge::Page(_)

@@ -54,6 +54,8 @@ pub enum ToHome {
     Leave(Leave),
     /// The session of a connection as it would sleep, for the log.
     KeepSession(Leave),
+    /// A member of a group joins, leaves or acknowledges.
+    Group(GroupRequest),
     /// The edge has no subscription to this filter any more.
     RemoveFilter {
         /// The filter.

@@ -31,6 +31,8 @@ mod line;
 mod lineages;
 mod mqtt_connect;
 mod mqtt_gaps;
+mod mqtt_groups;
+mod mqtt_groups_random;
 mod mqtt_overlap;
 mod mqtt_publish;
 mod mqtt_random;

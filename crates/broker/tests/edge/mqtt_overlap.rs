@@ -272,6 +272,8 @@ fn refused_filters() {
         c: mqtt sub 2 a 1 => c: suback 2 0x97
         c: mqtt unsub 3 c b => c: unsuback 3 0x11 0
         c: mqtt sub 4 c 0 => c: suback 4 0
+        d: mqtt connect dora password=dora.s:news.n:2 => d: connack 0
+        d: mqtt sub 1 $share/g/other 1, $share/g/news 1 => d: suback 1 0x87 1
     " }
     let narrow = |settings: &mut Settings| {
         on(settings);

@@ -377,9 +377,9 @@ fn topics_of_the_server_take_no_publications() {
         a: mqtt pub 1 $mqtt/s/anna hi id=5 => a: puback 5 0x87
         a: mqtt pub 1 $SYS/broker/connection/b/state/x 1 id=6 => a: puback 6 0x87
         a: mqtt sub 1 $SYS/# 0, $SYS/broker/uptime 0, $share/g/news 1, # 1, $mqtt/# 0
-            a: suback 1 0 0 0x9e 1 0x87
+            a: suback 1 0 0 1 1 0x87
         b: mqtt connect ben v3 clean => b: connack 0
-        b: mqtt sub 1 $share/g/news 1, ok 2 => b: suback 1 0x80 2
+        b: mqtt sub 1 $share/g/news 1, ok 2 => b: suback 1 1 2
         b: mqtt pub 1 $SYS/x hi id=1 => b: closed
         c: mqtt connect carl => c: connack 0
         c: mqtt sub 3 $share/g 0 => c: disconnect 0x81, closed

@@ -227,6 +227,7 @@ impl Edge {
             | ToEdge::RetainedFound(..)
             | ToEdge::Claimed { .. }
             | ToEdge::TakenOver { .. }
+            | ToEdge::Group(..)
             | ToEdge::SessionsSleep(..)
             | ToEdge::Positions { .. } => panic!("nobody asked"),
         }

@@ -4,16 +4,16 @@ use super::assemble_logging;
 use super::entries::{Configuration, Entry};
 use super::fault::Origin;
 use super::options::{
-    Engine, Http, Listen, LogTable, Mqtt, Node, NodeLimits, ProxyProtocol, RuleTable, Section, Sys,
-    Tickets, Tls, TlsVersion, V3Refusals, WebSocket, milliseconds_of,
+    Engine, Http, Listen, LogTable, Mqtt, Node, NodeLimits, ProxyProtocol, RuleTable, Section,
+    SharedOrder, Sys, Tickets, Tls, TlsVersion, V3Refusals, WebSocket, milliseconds_of,
 };
 use super::relations::entitlement::takes_tokens;
 use broker::filters::FilterTrie;
 use broker::limits::{LIMITS, Limits};
 use broker::mail::PartitionId;
 use broker::settings::{
-    AddressSettings, CompressionSettings, Durability, LogSettings, MqttSettings, PublishSettings,
-    Publishers, RuleSettings, Settings, SysSettings, TicketSettings,
+    AddressSettings, CompressionSettings, Durability, GroupOrder, LogSettings, MqttSettings,
+    PublishSettings, Publishers, RuleSettings, Settings, SysSettings, TicketSettings,
 };
 use broker::topic::Filter;
 use net::kernel::Sockets;
@@ -154,6 +154,10 @@ fn mqtt_settings(configuration: &Configuration) -> MqttSettings {
         qos_max: mqtt.qos_max,
         may_retain: mqtt.retained,
         acknowledges_refused: mqtt.v3_refusals == V3Refusals::Acknowledge,
+        group_order: match mqtt.shared_order {
+            SharedOrder::Any => GroupOrder::Any,
+            SharedOrder::Topic => GroupOrder::Topic,
+        },
     }
 }
 

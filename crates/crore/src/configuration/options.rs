@@ -25,7 +25,7 @@ pub use entitlement::{ApiKeyTable, Entitlement, TokenKeyTable};
 pub use limits::NodeLimits;
 pub use listen::{Listen, ProxyProtocol, Tls, TlsVersion};
 pub use metrics::MetricsPush;
-pub use mqtt::{Mqtt, V3Refusals};
+pub use mqtt::{Mqtt, SharedOrder, V3Refusals};
 pub use node::Node;
 pub use operators::{ApiKeyNeed, Operators};
 pub use serving::{Http, Logging, Tickets, WebSocket};

@@ -48,7 +48,7 @@ pub use reason::ReasonCode;
 pub use server_packet::ServerPacket;
 pub use sink::Limits;
 pub use subscribe::{SubAck, Subscribe, SubscribeItem, UnsubAck, Unsubscribe};
-pub use topic::{SharedFilter, check_filter, check_topic, split_shared};
+pub use topic::{SHARED_PREFIX, SharedFilter, check_filter, check_topic, split_shared};
 
 use std::num::NonZeroU16;
 

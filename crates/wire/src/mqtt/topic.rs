@@ -2,7 +2,8 @@
 
 use super::MqttError;
 
-const SHARED_PREFIX: &str = "$share/";
+/// The beginning of a shared filter (MQTT 5.0, section 4.8.2).
+pub const SHARED_PREFIX: &str = "$share/";
 
 /// A shared filter: `$share/group/filter`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

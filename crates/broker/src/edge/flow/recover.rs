@@ -12,6 +12,7 @@ impl Edge {
         self.give_up_resends(index);
         let mut before = SubIndex::NONE;
         let mut left = self.send_waiting_retained(index);
+        left |= self.send_to_members(index);
         while let Some(at) = self.subscriptions.next_laggard(index, before) {
             before = at;
             if self.subscriptions.policy_now(at) == LagPolicy::Disconnect {

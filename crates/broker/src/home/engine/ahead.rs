@@ -102,6 +102,7 @@ impl Home {
             | ToHome::Claim(_)
             | ToHome::Leave(_)
             | ToHome::KeepSession(_)
+            | ToHome::Group(_)
             | ToHome::RemoveFilter { .. }
             | ToHome::Credit { .. }) => return Some(other),
         };

@@ -11,6 +11,7 @@
 
 pub(crate) mod encode;
 pub(crate) mod lean;
+pub(crate) mod membership;
 pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod refusal;
@@ -18,6 +19,7 @@ pub(crate) mod subscribing;
 
 use crate::mail::{SleepingSession, SubscriptionKey};
 use lean::Lean;
+use membership::Membership;
 use open::Opened;
 use stdx::chunk::Slice;
 use stdx::handing::{Hand, Input, Layout};
@@ -65,6 +67,8 @@ pub(crate) struct Mqtt {
     pub opened: Opened,
     /// SUBSCRIBE packets without an answer.
     pub subscribing: Subscribing,
+    /// Shared subscriptions.
+    pub memberships: Lean<Membership>,
     /// Topics of the client's aliases.
     pub aliases: Lean<(u16, Box<str>)>,
     pub will: Option<Box<Will>>,
@@ -200,6 +204,7 @@ impl Mqtt {
         self.received.rest();
         self.opened.rest();
         self.subscribing.rest();
+        self.memberships.rest();
         self.aliases.rest();
         self.retained.rest();
         self.partial.rest();

@@ -98,6 +98,23 @@ impl Opened {
         }
     }
 
+    /// The maximum number of open messages.
+    pub fn window(&self) -> u16 {
+        self.window
+    }
+
+    /// An open message is one of a group, for this member.
+    pub fn note_member(&mut self, id: u16, member: u64) {
+        if let Some(open) = self.deliveries.iter_mut().find(|open| open.id == id) {
+            open.member = member;
+        }
+    }
+
+    /// The open message of an identifier, if it is one of a group.
+    pub fn of_member(&self, id: u16) -> Option<OpenDelivery> {
+        self.deliveries.iter().find(|open| open.id == id && open.member != 0).copied()
+    }
+
     /// The number of further messages that may be open.
     pub fn room(&self) -> usize {
         usize::from(self.window).saturating_sub(self.deliveries.len())
@@ -119,9 +136,10 @@ impl Opened {
         self.deliveries.iter()
     }
 
-    /// The open message at a place of the log.
+    /// The open message at a place of the log, beside those of groups.
     pub fn find(&self, partition: PartitionId, offset: u64) -> Option<&OpenDelivery> {
-        let is_it = |it: &&OpenDelivery| it.partition == partition && it.offset == offset;
+        let is_it =
+            |it: &&OpenDelivery| it.partition == partition && it.offset == offset && it.member == 0;
         self.deliveries.iter().find(is_it)
     }
 
@@ -133,7 +151,8 @@ impl Opened {
         }
         self.next_id = following(id);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let delivery = OpenDelivery { id, qos, is_received: false, partition, offset, bytes };
+        let delivery =
+            OpenDelivery { id, qos, is_received: false, partition, offset, bytes, member: 0 };
         self.bytes += u64::from(bytes);
         self.deliveries.push(delivery);
         id

@@ -135,14 +135,10 @@ pub fn text_of(letter: &ToEdge) -> String {
         ToEdge::RetainedFound(_)
         | ToEdge::Claimed { .. }
         | ToEdge::TakenOver { .. }
+        | ToEdge::Group(_)
         | ToEdge::SessionsSleep(_) => format!("{letter:?}"),
-        ToEdge::Stalled { is_stalled, .. } => {
-            if *is_stalled {
-                "stalled".into()
-            } else {
-                "goes on".into()
-            }
-        }
+        ToEdge::Stalled { is_stalled: true, .. } => "stalled".into(),
+        ToEdge::Stalled { is_stalled: false, .. } => "goes on".into(),
     }
 }
 

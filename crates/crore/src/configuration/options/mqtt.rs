@@ -45,7 +45,22 @@ options! {
     /// connection ends, and the client sends the message again. "acknowledge": the node
     /// acknowledges the message, and loses it.
     v3_refusals: V3Refusals = "close", choice::<V3Refusals>(), Reload;
+    /// The order in which members of a shared subscription ($share) get messages. "any": each
+    /// message goes to the next member with room. "topic": the messages of a topic go to one
+    /// member, in order, and wait for its room.
+    shared_order: SharedOrder = "any", choice::<SharedOrder>(), Reload;
 }
+
+/// The order in which members of a shared subscription get messages.
+#[derive(PartialEq, Eq)]
+pub enum SharedOrder {
+    /// The next member with room.
+    Any,
+    /// One member for each topic.
+    Topic,
+}
+
+choices! { SharedOrder: Any = "any", Topic = "topic" }
 
 /// The answer to a refused publication of version 3.
 #[derive(PartialEq, Eq)]

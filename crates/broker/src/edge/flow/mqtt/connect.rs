@@ -194,6 +194,7 @@ impl Edge {
             received: Default::default(),
             opened: Opened::new(receive_max.min(settings.inflight_max)),
             subscribing: Default::default(),
+            memberships: Default::default(),
             aliases: Default::default(),
             will: will.map(Box::new),
             waking: None,
@@ -346,7 +347,6 @@ impl Edge {
             1 => properties.push(Property::MaximumQos(Qos::One)),
             _ => {}
         }
-        properties.push(Property::SharedSubscriptionAvailable(false));
         let is_v5 = mqtt.is_v5();
         let answer = ConnAck {
             session_present,

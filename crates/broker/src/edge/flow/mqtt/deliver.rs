@@ -20,6 +20,7 @@ use crate::mail::{HomeId, PartitionId};
 use crate::protocol::flag;
 use crate::session::mqtt::WaitingRetained;
 use crate::session::mqtt::encode::Outgoing;
+use crate::session::mqtt::membership::ForMember;
 use crate::session::mqtt::options::Options;
 use log::{Flags, RecordView};
 use stdx::chunk::Slice;
@@ -46,6 +47,8 @@ struct Message<'a> {
     cause: Cause,
     /// The subscription for which it is read from the log, after the session has slept.
     filter: Option<SubIndex>,
+    /// The member of a group that it is for.
+    member: Option<u64>,
     expiry: Expiry,
 }
 
@@ -73,6 +76,17 @@ impl Expiry {
     fn remaining_s(self) -> Option<u32> {
         if let Expiry::After(seconds) = self { Some(seconds) } else { None }
     }
+}
+
+/// The result for a message of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ToMember {
+    /// The client is to acknowledge it.
+    Opened,
+    /// It is sent with QoS 0, or is nothing for the client.
+    Over,
+    /// The client has no room for it now.
+    NoRoom,
 }
 
 /// The result for a message with an identifier.
@@ -127,6 +141,7 @@ impl Edge {
             ids: id.as_slice(),
             cause,
             filter: delivery.is_private.then_some(subscription),
+            member: None,
             expiry: Expiry::of(&delivery.view, self.now.unix_ms),
         };
         let offset = delivery.view.offset();
@@ -262,7 +277,11 @@ impl Edge {
             return Sent::Done;
         };
         let mut attempt = None;
-        if let Some(open) = mqtt.opened.take_resend(message.partition, offset) {
+        if message.member.is_some() {
+            if is_blocked {
+                return Sent::NoRoom;
+            }
+        } else if let Some(open) = mqtt.opened.take_resend(message.partition, offset) {
             attempt = Some((open.qos, open.id, true));
         } else if mqtt.opened.find(message.partition, offset).is_some() {
             return Sent::Done; // another subscription has brought it
@@ -289,7 +308,11 @@ impl Edge {
             if attempt.is_none() && qos > 0 {
                 let bytes = head.len() + message.view.payload().len();
                 let at = (message.partition, offset);
-                let id = self.mqtt_of(index).map(|mqtt| mqtt.opened.open(qos, at, bytes));
+                let id = self.mqtt_of(index).map(|mqtt| {
+                    let id = mqtt.opened.open(qos, at, bytes);
+                    mqtt.opened.note_member(id, message.member.unwrap_or(0));
+                    id
+                });
                 head.clear();
                 self.encode_head(index, message, id.map(|id| (qos, id, false)), &mut head);
             }
@@ -302,6 +325,42 @@ impl Edge {
         }
         self.work.scratch = head;
         Sent::Done
+    }
+
+    /// A message of a group.
+    pub(super) fn send_to_member(
+        &mut self,
+        index: ConnIndex,
+        (member, options): (u64, Options),
+        sent: &ForMember,
+    ) -> ToMember {
+        let Some(view) = RecordView::parse(&sent.record) else {
+            return ToMember::Over;
+        };
+        let id = SubscriptionId::new(options.identifier);
+        let message = Message {
+            topic: std::str::from_utf8(&sent.topic).unwrap_or_default(),
+            partition: sent.partition,
+            record: &sent.record,
+            view,
+            options,
+            ids: id.as_slice(),
+            cause: Cause::Published,
+            filter: None,
+            member: Some(member),
+            expiry: Expiry::of(&view, self.now.unix_ms),
+        };
+        if message.expiry == Expiry::Over {
+            return ToMember::Over;
+        }
+        let open_before = self.mqtt_ref(index).map_or(0, |mqtt| mqtt.opened.iter().count());
+        match self.send_with_identifier(index, &message) {
+            Sent::NoRoom => ToMember::NoRoom,
+            Sent::Done => {
+                let open = self.mqtt_ref(index).map_or(0, |mqtt| mqtt.opened.iter().count());
+                if open > open_before { ToMember::Opened } else { ToMember::Over }
+            }
+        }
     }
 
     /// Whether a subscription that is read from the log does not bring a message: it was sent
@@ -395,6 +454,7 @@ impl Edge {
                 ids: &ids,
                 cause: Cause::Published,
                 filter: None,
+                member: None,
                 expiry: Expiry::of(&delivery.view, self.now.unix_ms),
             };
             let after = delivery.view.offset() - 1;
@@ -470,6 +530,7 @@ impl Edge {
             ids: id.as_slice(),
             cause: Cause::Published,
             filter: Some(subscription),
+            member: None,
             expiry: Expiry::of(&delivery.view, self.now.unix_ms),
         };
         let after = delivery.view.offset() - 1;
@@ -516,6 +577,7 @@ impl Edge {
             ids: id.as_slice(),
             cause: Cause::Retained,
             filter: None,
+            member: None,
             expiry: Expiry::of(&view, self.now.unix_ms),
         };
         self.send_retained(index, subscription, &message);
@@ -544,7 +606,10 @@ impl Edge {
 
     /// The client has acknowledged a message: what waits for room follows with the next flush.
     pub(crate) fn room_came(&mut self, index: ConnIndex) {
-        let waits = self.mqtt_ref(index).is_some_and(|mqtt| !mqtt.retained.is_empty());
+        let waits = self.mqtt_ref(index).is_some_and(|mqtt| {
+            let of_groups = mqtt.memberships.iter().any(|it| !it.waiting.is_empty());
+            of_groups || !mqtt.retained.is_empty()
+        });
         let slot = &mut self.connections.slots[index];
         if waits || slot.is(flag::LAGGING | flag::CATCHING_UP) {
             slot.set(flag::LAGGING);

@@ -19,6 +19,7 @@ use log::FurtherFields;
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
 use stdx::key::Key;
+use wire::mqtt::SHARED_PREFIX;
 
 impl Edge {
     /// The connection ends; nothing if it is not one of MQTT, or has left.
@@ -36,6 +37,8 @@ impl Edge {
         // belongs to the connection.
         if std::mem::replace(&mut mqtt.link, Link::Left) == Link::Held {
             let session = (mqtt.expiry_s > 0).then(|| Box::new(self.sleep(index, &mqtt)));
+            let until_ms = session.as_ref().map_or(0, |session| session.expires_ms);
+            self.leave_groups(index, &mqtt, until_ms);
             let connection = self.connections.slots.key(index);
             let home = self.home_of_client(&mqtt.name);
             let name = self.work.mail.copy(&mqtt.name);
@@ -91,6 +94,15 @@ impl Edge {
                 .map(|partition| self.cursor(partition, self.mqtt.through(partition)))
                 .collect();
         }
+        for membership in mqtt.memberships.iter().filter(|it| !it.is_leaving) {
+            let filter = [SHARED_PREFIX, &membership.group].concat();
+            let subscription = SleepingSubscription {
+                filter: Slice::copy_of(filter.as_bytes()),
+                options: membership.options,
+                cursors: membership.cursors.clone(),
+            };
+            subscriptions.insert(subscription.filter[..].into(), subscription);
+        }
         let received = mqtt.received.iter().map(|it| SleepingReceived {
             id: it.id,
             released: it.released,
@@ -106,7 +118,7 @@ impl Edge {
             resumed_at: mqtt.resumed_at,
             next_id: mqtt.opened.next_id(),
             received: received.collect(),
-            open: mqtt.opened.iter().copied().collect(),
+            open: mqtt.opened.iter().filter(|open| open.member == 0).copied().collect(),
             through,
             subscriptions: subscriptions.into_values().collect(),
         }

@@ -7,6 +7,7 @@
 
 mod connect;
 mod deliver;
+mod groups;
 mod leave;
 mod publish;
 mod record;

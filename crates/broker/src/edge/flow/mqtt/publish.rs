@@ -181,7 +181,12 @@ impl Edge {
     /// PUBACK.
     pub(crate) fn mqtt_acknowledged(&mut self, index: ConnIndex, ack: &Ack<'_>) {
         let id = ack.packet_id.get();
+        let of_member = self.mqtt_ref(index).and_then(|mqtt| mqtt.opened.of_member(id));
         let result = self.mqtt_of(index).map(|mqtt| mqtt.opened.acknowledge(id));
+        if let (Some(open), Some(Acknowledged::Over)) = (of_member, result) {
+            self.group_done(open.member, (open.partition, open.offset), false);
+            self.forget_membership(index, open.member);
+        }
         self.exchange_went_on(index, result);
     }
 

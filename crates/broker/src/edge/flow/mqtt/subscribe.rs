@@ -70,8 +70,8 @@ impl Edge {
     }
 
     fn begin_mqtt_subscription(&mut self, index: ConnIndex, client: u32, item: &SubscribeItem<'_>) {
-        if let Ok(Some(_)) = split_shared(item.filter) {
-            return self.answer_filter(index, client, ReasonCode::SharedSubscriptionsNotSupported);
+        if let Ok(Some(shared)) = split_shared(item.filter) {
+            return self.begin_membership(index, client, item, shared.filter);
         }
         let asked = Asked {
             filter: item.filter,
@@ -103,6 +103,37 @@ impl Edge {
         } else {
             self.charge_filter();
             self.subscribe_filter(index, filter, client, &[], false, policy);
+        }
+    }
+
+    /// SUBSCRIBE to a filter of a group.
+    fn begin_membership(
+        &mut self,
+        index: ConnIndex,
+        client: u32,
+        item: &SubscribeItem<'_>,
+        filter: &str,
+    ) {
+        if item.no_local {
+            // [MQTT-3.8.3-4]
+            return self.mqtt_disconnect(index, ReasonCode::ProtocolError);
+        }
+        let asked = Asked {
+            filter,
+            begin: Begin::At(Start::Live),
+            fail_on_gap: false,
+            policy: None,
+            replay_credit: None,
+        };
+        let place = Options::place(client);
+        let mqtt = self.mqtt_of(index);
+        let number = mqtt.and_then(|mqtt| Some(mqtt.subscribing.entry(place)?.number)).unwrap_or(0);
+        let joined = self
+            .check_subscription(index, client, Ok(asked))
+            .map_err(|refusal| refusal.code)
+            .and_then(|_| self.join_group(index, (place, number), item.filter, &[]));
+        if let Err(code) = joined {
+            self.answer_filter(index, client, subscribe_reason_of(code));
         }
     }
 
@@ -231,7 +262,7 @@ impl Edge {
     }
 
     /// The decision on a filter.
-    fn answer_filter(&mut self, index: ConnIndex, client: u32, reason: ReasonCode) {
+    pub(super) fn answer_filter(&mut self, index: ConnIndex, client: u32, reason: ReasonCode) {
         let mut bytes = Vec::new();
         let mut granted = Vec::new();
         if let Some(mqtt) = self.mqtt_of(index) {
@@ -329,6 +360,9 @@ impl Edge {
                 return Ok(());
             }
         }
+        if self.end_membership(index, filter) {
+            return Ok(());
+        }
         let unknown = ErrorCode::UnknownSubscription;
         let parsed = Filter::parse(filter).map_err(|_| unknown)?;
         let found = if parsed.is_plain() {
@@ -347,7 +381,7 @@ impl Edge {
 }
 
 /// The answer that grants a subscription.
-fn granted(number: u32) -> ReasonCode {
+pub(super) fn granted(number: u32) -> ReasonCode {
     match Options::of(number).qos {
         0 => ReasonCode::Success,
         1 => ReasonCode::GrantedQos1,

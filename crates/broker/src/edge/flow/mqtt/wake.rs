@@ -18,7 +18,7 @@ use crate::session::mqtt::{Mqtt, Received};
 use crate::settings::LagPolicy;
 use crate::topic::Filter;
 use stdx::chunk::Slice;
-use wire::mqtt::{Ack, PacketId, ServerPacket};
+use wire::mqtt::{Ack, PacketId, ReasonCode, ServerPacket};
 
 impl Edge {
     /// Continues a session.
@@ -50,6 +50,9 @@ impl Edge {
         starts: &[PartitionCursor],
     ) {
         let name = std::str::from_utf8(&subscription.filter).unwrap_or_default();
+        if subscription.group().is_some() {
+            return self.wake_membership(index, subscription, name);
+        }
         let Ok(filter) = Filter::parse(name) else {
             return;
         };
@@ -78,6 +81,21 @@ impl Edge {
             let since = if is_kept { starts } else { &[] };
             self.charge_filter();
             self.subscribe_filter(index, filter, client, since, false, policy);
+        }
+    }
+
+    /// Joins a group again.
+    fn wake_membership(&mut self, index: ConnIndex, asleep: &SleepingSubscription, name: &str) {
+        let Some(mqtt) = self.mqtt_of(index) else {
+            return;
+        };
+        let place = mqtt.subscribing.push(name, asleep.options, false);
+        let joined = self.join_group(index, (place, asleep.options), name, &asleep.cursors);
+        if joined.is_err() {
+            if let Some(waking) = self.mqtt_of(index).and_then(|mqtt| mqtt.waking.as_mut()) {
+                waking.subscriptions.retain(|it| it.filter != asleep.filter);
+            }
+            self.answer_filter(index, Options::pending(place), ReasonCode::NotAuthorized);
         }
     }
 

@@ -1,0 +1,498 @@
+//! Shared subscriptions (MQTT 5.0, section 4.8.2): each message goes to one member of a group.
+//!
+//! A group is a reader of the log with a cursor in each partition. While members have room, live
+//! messages go to them as they are appended. Without room the group falls behind, and pages of the
+//! log bring the messages when members have acknowledged others. So nothing is bound to a member
+//! before it is handed out, and a group has no queue. What a member has not acknowledged when its
+//! connection ends is handed to another, before anything else.
+//!
+//! A group lasts while it has a member, or while a session that was one sleeps.
+//!
+//! Invariants: a message of a partition that is not behind is handed out when it is appended; a
+//! member has at most its room of messages; every message that was handed out is acknowledged,
+//! with a member, or waits to be handed out again.
+
+use super::Home;
+use super::filters::{begin_of_group, parse_filter};
+use super::turn::Turn;
+use super::work::{Asking, Caller, GroupScan, Question, Scan, Step, Work};
+use crate::disk::DiskQuery;
+use crate::filters::FilterTrie;
+use crate::mail::{
+    EdgeId, GroupDone, GroupLetter, GroupMessage, GroupRequest, JoinGroup, LeaveGroup, Member,
+    PageLimits, ReadFilter, ReadMode, RequestClass, ToEdge,
+};
+use crate::settings::GroupOrder;
+use std::collections::{BTreeMap, VecDeque};
+use stdx::chunk::Slice;
+use stdx::handing::Hand;
+use stdx::hash::{Seed, keyed};
+use stdx::key::Key;
+use stdx::memory::tree_bytes;
+
+/// See the module.
+#[derive(Debug, Default, Hand)]
+pub(super) struct Groups {
+    /// The groups, by name.
+    known: BTreeMap<Box<[u8]>, Group>,
+    /// The names of the groups with a filter.
+    filters: FilterTrie<Vec<Box<[u8]>>>,
+    /// The group of each member.
+    members: BTreeMap<(EdgeId, u64), Box<[u8]>>,
+    /// No session leaves its group before, in milliseconds since 1970.
+    next_end_ms: u64,
+}
+
+/// A group.
+#[derive(Debug, Hand)]
+struct Group {
+    filter: Slice,
+    /// The next one to get a message first.
+    members: VecDeque<Joined>,
+    /// Sessions that sleep, by client, with the end of each in milliseconds since 1970.
+    sleepers: BTreeMap<u64, u64>,
+    /// The place in each partition, by the home's own number of it.
+    cursors: Vec<Cursor>,
+    /// Messages of members that have left; the next one first.
+    returned: VecDeque<Handed>,
+}
+
+/// The place of a group in a partition.
+#[derive(Debug, Default, Clone, Copy, Hand)]
+struct Cursor {
+    /// Everything up to here was handed out, or is nothing for the group. Only if it is behind.
+    after: u64,
+    is_behind: bool,
+    /// A page is on its way.
+    is_reading: bool,
+}
+
+/// A member, and what it has not acknowledged.
+#[derive(Debug, Hand)]
+struct Joined {
+    edge: EdgeId,
+    member: Member,
+    room: u16,
+    open: Vec<Handed>,
+}
+
+/// A message that was handed out.
+#[derive(Debug, Clone, Hand)]
+struct Handed {
+    local: u32,
+    offset: u64,
+    topic: Slice,
+    record: Slice,
+}
+
+impl Joined {
+    fn has_room(&self) -> bool {
+        self.open.len() < usize::from(self.room)
+    }
+}
+
+impl Group {
+    /// The number of messages that members have room for.
+    fn room(&self) -> usize {
+        self.members.iter().map(|it| usize::from(it.room).saturating_sub(it.open.len())).sum()
+    }
+
+    /// Chooses the member for a message of a topic; none has room.
+    fn choose(&self, order: GroupOrder, topic: &[u8]) -> Option<usize> {
+        match order {
+            GroupOrder::Any => self.members.iter().position(Joined::has_room),
+            // The member with the greatest hash: when one leaves, only its topics move.
+            GroupOrder::Topic => {
+                let weight = |it: &Joined| keyed(Seed(it.member.client, it.member.number), topic);
+                let heaviest = (0..self.members.len()).max_by_key(|at| weight(&self.members[*at]));
+                heaviest.filter(|at| self.members[*at].has_room())
+            }
+        }
+    }
+
+    /// The offset up to which everything is acknowledged.
+    fn through(&self, local: u32, head: u64) -> u64 {
+        let cursor = self.cursors[local as usize];
+        let settled = if cursor.is_behind { cursor.after } else { head };
+        let open = self.members.iter().flat_map(|it| &it.open).chain(&self.returned);
+        let first = open.filter(|it| it.local == local).map(|it| it.offset).min();
+        first.map_or(settled, |first| settled.min(first - 1))
+    }
+}
+
+impl Groups {
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Whether a group wants messages of a topic.
+    pub fn want(&self, topic: &[u8]) -> bool {
+        !self.of_topic(topic).is_empty()
+    }
+
+    fn of_topic(&self, topic: &[u8]) -> Vec<Box<[u8]>> {
+        let mut names = Vec::new();
+        if let Ok(topic) = std::str::from_utf8(topic) {
+            self.filters.matches(topic, &mut |of_filter| names.extend(of_filter.iter().cloned()));
+        }
+        names
+    }
+
+    fn insert(&mut self, name: &Slice, filter: Slice, cursors: Vec<Cursor>) {
+        let name: Box<[u8]> = name[..].into();
+        if let Some(parsed) = parse_filter(&filter) {
+            match self.filters.get_mut(parsed) {
+                Some(names) => names.push(name.clone()),
+                None => drop(self.filters.insert(parsed, vec![name.clone()])),
+            }
+        }
+        let (members, returned) = (VecDeque::new(), VecDeque::new());
+        let group = Group { filter, members, sleepers: BTreeMap::new(), cursors, returned };
+        self.known.insert(name, group);
+    }
+
+    /// Forgets a group without a member.
+    fn remove_if_left(&mut self, name: &[u8]) {
+        let is_left = |group: &Group| group.members.is_empty() && group.sleepers.is_empty();
+        let Some(group) = self.known.get(name).filter(|group| is_left(group)) else {
+            return;
+        };
+        if let Some(filter) = parse_filter(&group.filter) {
+            let names = self.filters.get_mut(filter);
+            let is_last = names.is_none_or(|names| {
+                names.retain(|it| **it != *name);
+                names.is_empty()
+            });
+            if is_last {
+                self.filters.remove(filter);
+            }
+        }
+        self.known.remove(name);
+    }
+
+    /// Forgets sessions whose time is over, and the groups that waited for them.
+    pub fn end_sleepers(&mut self, now_ms: u64) {
+        if now_ms < self.next_end_ms || self.known.is_empty() {
+            return;
+        }
+        for group in self.known.values_mut() {
+            group.sleepers.retain(|_, until_ms| *until_ms > now_ms);
+        }
+        let names: Vec<Box<[u8]>> = self.known.keys().cloned().collect();
+        for name in names {
+            self.remove_if_left(&name);
+        }
+        let ends = self.known.values().flat_map(|group| group.sleepers.values());
+        self.next_end_ms = ends.copied().min().unwrap_or(u64::MAX);
+    }
+
+    /// About how many bytes it takes, without the records.
+    pub fn memory_bytes(&self) -> usize {
+        let of_group = |name: &[u8], group: &Group| {
+            2 * name.len()
+                + group.members.capacity() * size_of::<Joined>()
+                + group.members.iter().map(|it| it.open.capacity()).sum::<usize>()
+                    * size_of::<Handed>()
+                + group.cursors.capacity() * size_of::<Cursor>()
+                + group.returned.capacity() * size_of::<Handed>()
+                + tree_bytes(group.sleepers.len(), size_of::<(u64, u64)>())
+        };
+        self.filters.memory_bytes()
+            + tree_bytes(self.known.len(), size_of::<(Box<[u8]>, Group)>())
+            + tree_bytes(self.members.len(), size_of::<((EdgeId, u64), Box<[u8]>)>())
+            + self.known.iter().map(|(name, group)| of_group(name, group)).sum::<usize>()
+    }
+}
+
+impl Home {
+    /// A member joins, leaves or acknowledges.
+    pub(super) fn group_request(
+        &mut self,
+        from: Caller,
+        request: GroupRequest,
+        turn: &mut Turn<'_>,
+    ) {
+        self.consumed(from);
+        match request {
+            GroupRequest::Join(asked) => self.join_group(from.edge, *asked, turn),
+            GroupRequest::Leave(asked) => self.leave_group(from.edge, &asked, turn),
+            GroupRequest::Done(done) => self.group_done(from.edge, done, turn),
+        }
+    }
+
+    /// A member joins its group.
+    fn join_group(&mut self, edge: EdgeId, asked: JoinGroup, turn: &mut Turn<'_>) {
+        let JoinGroup { group: name, member, room, since } = asked;
+        let filter_at = name.iter().position(|byte| *byte == b'/').map_or(0, |at| at + 1);
+        match self.groups.known.get_mut(&name[..]) {
+            // Two sessions that return after a start may know different places.
+            Some(group) => {
+                for (cursor, partition) in group.cursors.iter_mut().zip(&self.partitions) {
+                    if cursor.is_behind
+                        && let Some(begun) = begin_of_group(partition, &since)
+                    {
+                        cursor.after = cursor.after.max(begun);
+                    }
+                }
+            }
+            None => {
+                let begun = self.partitions.iter().map(|partition| {
+                    let begun = begin_of_group(partition, &since);
+                    let after = begun.unwrap_or(partition.log.head());
+                    let is_behind = after < partition.log.head();
+                    Cursor { after, is_behind, is_reading: false }
+                });
+                let begun = begun.collect();
+                self.groups.insert(&name, name.sub(filter_at..), begun);
+            }
+        }
+        if let Some(group) = self.groups.known.get_mut(&name[..]) {
+            group.sleepers.remove(&member.client);
+            group.members.push_back(Joined { edge, member, room, open: Vec::new() });
+        }
+        self.groups.members.insert((edge, member.number), name[..].into());
+        turn.out.post(edge, ToEdge::Group(GroupLetter::Joined(member)));
+        self.feed_group(&name, turn);
+    }
+
+    /// A member leaves its group.
+    fn leave_group(&mut self, edge: EdgeId, asked: &LeaveGroup, turn: &mut Turn<'_>) {
+        let LeaveGroup { group: ref name, member, until_ms, keeps_open } = *asked;
+        let Some(group) = self.groups.known.get_mut(&name[..]) else {
+            return;
+        };
+        let is_it = |it: &Joined| it.edge == edge && it.member.number == member.number;
+        let joined = group.members.iter().position(is_it);
+        if let Some(joined) = joined
+            && keeps_open
+            && !group.members[joined].open.is_empty()
+        {
+            group.members[joined].room = 0;
+            return;
+        }
+        self.groups.members.remove(&(edge, member.number));
+        if let Some(joined) = joined
+            && let Some(mut left) = group.members.remove(joined)
+        {
+            left.open.sort_unstable_by_key(|it| (it.local, it.offset));
+            for handed in left.open.into_iter().rev() {
+                group.returned.push_front(handed);
+            }
+        }
+        // The client may have returned by another edge.
+        let is_back = group.members.iter().any(|it| it.member.client == member.client);
+        if until_ms > turn.now_ms && !is_back {
+            group.sleepers.insert(member.client, until_ms);
+            self.groups.next_end_ms = self.groups.next_end_ms.min(until_ms);
+        } else if !is_back {
+            group.sleepers.remove(&member.client);
+        }
+        self.groups.remove_if_left(name);
+        self.feed_group(name, turn);
+    }
+
+    /// A member has acknowledged a message.
+    fn group_done(&mut self, edge: EdgeId, done: GroupDone, turn: &mut Turn<'_>) {
+        let GroupDone { number, partition, offset, is_returned } = done;
+        let (Some(local), Some(name)) =
+            (self.local(partition), self.groups.members.get(&(edge, number)).cloned())
+        else {
+            return;
+        };
+        let Some(group) = self.groups.known.get_mut(&name) else {
+            return;
+        };
+        let is_it = |it: &Joined| it.edge == edge && it.member.number == number;
+        let Some(at) = group.members.iter().position(is_it) else {
+            return;
+        };
+        let joined = &mut group.members[at];
+        let is_done = |it: &Handed| (it.local, it.offset) == (local, offset);
+        if let Some(done) = joined.open.iter().position(is_done) {
+            let done = joined.open.remove(done);
+            group.returned.extend(is_returned.then_some(done));
+        }
+        if joined.room == 0 && joined.open.is_empty() {
+            group.members.remove(at);
+            self.groups.members.remove(&(edge, number));
+            self.groups.remove_if_left(&name);
+        }
+        self.feed_group(&name, turn);
+    }
+
+    /// A record was appended: each group that wants it hands it out, or falls behind.
+    pub(super) fn hand_to_groups(
+        &mut self,
+        (topic, local, offset): (u32, u32, u64),
+        record: &Slice,
+        turn: &mut Turn<'_>,
+    ) {
+        let name = self.interests.topics.name(topic);
+        let groups = self.groups.of_topic(name);
+        if groups.is_empty() {
+            return;
+        }
+        let topic = Slice::copy_of(name);
+        for group in groups {
+            let handed = Handed { local, offset, topic: topic.clone(), record: record.clone() };
+            let is_behind = self.cursor_of_group(&group, local).is_none_or(|it| it.is_behind);
+            if !is_behind
+                && self.hand_out(&group, handed, turn).is_err()
+                && let Some(cursor) = self.cursor_of_group(&group, local)
+            {
+                (cursor.is_behind, cursor.after) = (true, offset - 1);
+            }
+        }
+    }
+
+    fn cursor_of_group(&mut self, name: &[u8], local: u32) -> Option<&mut Cursor> {
+        self.groups.known.get_mut(name)?.cursors.get_mut(local as usize)
+    }
+
+    /// Hands a message to a member; gives it back if none has room.
+    fn hand_out(&mut self, name: &[u8], handed: Handed, turn: &mut Turn<'_>) -> Result<(), Handed> {
+        let order = self.settings.mqtt.group_order;
+        let Some(group) = self.groups.known.get_mut(name) else {
+            return Ok(());
+        };
+        let Some(mut joined) =
+            group.choose(order, &handed.topic).and_then(|at| group.members.remove(at))
+        else {
+            return Err(handed);
+        };
+        let partition = &self.partitions[handed.local as usize];
+        let through = group.through(handed.local, partition.log.head()).min(handed.offset - 1);
+        let message = GroupMessage {
+            member: joined.member,
+            partition: partition.id,
+            topic: handed.topic.clone(),
+            record: handed.record.clone(),
+            through,
+        };
+        let edge = joined.edge;
+        joined.open.push(handed);
+        group.members.push_back(joined);
+        turn.out.post(edge, ToEdge::Group(GroupLetter::Message(message)));
+        Ok(())
+    }
+
+    /// Members have room: hands out what others have left, then what the log has.
+    fn feed_group(&mut self, name: &[u8], turn: &mut Turn<'_>) {
+        while let Some(group) = self.groups.known.get_mut(name)
+            && let Some(handed) = group.returned.pop_front()
+        {
+            if let Err(handed) = self.hand_out(name, handed, turn) {
+                if let Some(group) = self.groups.known.get_mut(name) {
+                    group.returned.push_front(handed);
+                }
+                return;
+            }
+        }
+        let Some(group) = self.groups.known.get_mut(name) else {
+            return;
+        };
+        if group.room() == 0 {
+            return;
+        }
+        let mut scans = Vec::new();
+        for (local, cursor) in (0..).zip(&mut group.cursors) {
+            if cursor.is_behind && !cursor.is_reading {
+                cursor.is_reading = true;
+                scans.push(GroupScan { local, group: name.into() });
+            }
+        }
+        for scan in scans {
+            self.in_turn(Work::Group(scan), turn);
+        }
+    }
+
+    /// Reads a page of a partition for a group that is behind.
+    pub(super) fn scan_for_group(&mut self, asked: GroupScan, turn: &mut Turn<'_>) -> Step {
+        let Some(group) = self.groups.known.get_mut(&asked.group) else {
+            return Step::Nothing;
+        };
+        let room = group.room();
+        let partition = &self.partitions[asked.local as usize];
+        let (head, floor) = (partition.log.head(), partition.floor());
+        let cursor = &mut group.cursors[asked.local as usize];
+        // The records of a life before, or those that the log has dropped, are lost to the group.
+        let begin = cursor.after.min(head).max(floor - 1);
+        self.statistics.gaps += u64::from(begin > cursor.after);
+        cursor.after = begin;
+        if room == 0 {
+            cursor.is_reading = false;
+            return Step::Nothing;
+        }
+        let limits = &self.settings.limits;
+        let limits = PageLimits {
+            records_max: limits.page_records_max.min(u32::try_from(room).unwrap_or(u32::MAX)),
+            bytes_max: limits.page_bytes,
+        };
+        let scan = Scan {
+            local: asked.local,
+            asked: ReadFilter {
+                subscription: Key { index: u32::MAX, generation: 0 },
+                partition: partition.id,
+                filters: vec![group.filter.clone()],
+                after: begin,
+                mode: ReadMode::Replay,
+                limits,
+            },
+        };
+        self.statistics.pages_read += 1;
+        if begin + 1 < partition.oldest() {
+            let query = DiskQuery::Scan {
+                filters: scan.asked.filters.clone(),
+                after: begin,
+                through: head.min(partition.oldest() - 1),
+                limits,
+                bytes_scanned_max: self.settings.limits.scan_bytes_max,
+            };
+            let local = asked.local;
+            let question = Question::Group(asked);
+            return Step::Ask(Box::new(Asking { local, question, query }));
+        }
+        let (records, through) = self.records_for_group(&scan, begin, head);
+        self.group_page(&asked, records, through, turn)
+    }
+
+    /// A page has come: its records go to members.
+    pub(super) fn group_page(
+        &mut self,
+        asked: &GroupScan,
+        records: Vec<(Slice, Slice)>,
+        through: u64,
+        turn: &mut Turn<'_>,
+    ) -> Step {
+        let local = asked.local;
+        let mut settled = through;
+        for (topic, record) in records {
+            let offset = super::read::offset_of(&record);
+            let handed = Handed { local, offset, topic, record };
+            if self.hand_out(&asked.group, handed, turn).is_err() {
+                settled = offset - 1;
+                break;
+            }
+        }
+        let head = self.partitions[local as usize].log.head();
+        if let Some(cursor) = self.cursor_of_group(&asked.group, local) {
+            let is_behind = settled < head;
+            *cursor = Cursor { after: settled, is_behind, is_reading: false };
+        }
+        if settled == through {
+            self.feed_group(&asked.group, turn);
+        }
+        Step::Nothing
+    }
+
+    /// The disk cannot read for a group now. The next acknowledgement asks again.
+    pub(super) fn group_page_failed(&mut self, asked: &GroupScan) {
+        if let Some(cursor) = self.cursor_of_group(&asked.group, asked.local) {
+            cursor.is_reading = false;
+        }
+    }
+}
+
+/// The caller of a page for a group: no edge waits for it.
+pub(super) const OF_GROUP: Caller =
+    Caller { edge: EdgeId(0), cost: 0, class: RequestClass::Memory, is_consumed: true };
