@@ -29,6 +29,11 @@ pub const KEY_ID_BYTES_MAX: usize = 255;
 pub const SUBJECT_PLACE: &str = "{sub}";
 /// The value of [`Entitlement::expires_s`] without an expiry.
 pub const NEVER: u32 = u32::MAX;
+/// The value of [`Entitlement::issued_s`] for a user with a password. No token has it: tokens from
+/// the future are refused.
+pub const BY_PASSWORD: u32 = NEVER - 1;
+/// Stands between the name and the password in the bytes of a credential.
+const PASSWORD_SEPARATOR: u8 = 0;
 
 /// The kinds of credentials.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Hand)]
@@ -37,6 +42,8 @@ pub enum CredentialKind {
     Token,
     /// A secret of a server.
     ApiKey,
+    /// A user's name and password, as [`password_credential`] joins them.
+    Password,
 }
 
 impl CredentialKind {
@@ -44,9 +51,28 @@ impl CredentialKind {
     pub(crate) fn issued(issued_s: u32) -> CredentialKind {
         match issued_s {
             NEVER => CredentialKind::ApiKey,
+            BY_PASSWORD => CredentialKind::Password,
             _ => CredentialKind::Token,
         }
     }
+}
+
+/// The bytes of a credential from a user's name and password. `None` for a name that no user has.
+pub fn password_credential(user: &[u8], password: &[u8]) -> Option<Vec<u8>> {
+    let is_name = !user.is_empty() && !user.contains(&PASSWORD_SEPARATOR);
+    is_name.then(|| [user, &[PASSWORD_SEPARATOR], password].concat())
+}
+
+/// The user's name and the password in the bytes of a credential.
+pub fn user_and_password(credential: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = credential.iter().position(|byte| *byte == PASSWORD_SEPARATOR)?;
+    Some((&credential[..at], &credential[at + 1..]))
+}
+
+/// The kind of a credential that is a token or an API key: a token has two dots, an API key none.
+pub fn kind_of_secret(secret: &[u8]) -> CredentialKind {
+    let dots_count = secret.iter().filter(|byte| **byte == b'.').count();
+    if dots_count == 2 { CredentialKind::Token } else { CredentialKind::ApiKey }
 }
 
 /// A credential by its hash: two are the same if, and for all purposes only if, their digests are.
@@ -59,6 +85,7 @@ impl Digest {
         let kind = match kind {
             CredentialKind::Token => [0],
             CredentialKind::ApiKey => [1],
+            CredentialKind::Password => [2],
         };
         let hash = Sha256::new().chain_update(kind).chain_update(credential).finalize();
         let mut digest = [0; 16];
@@ -117,6 +144,12 @@ pub trait Authenticator: Send + Sync {
         now_s: u64,
     ) -> Decision;
 
+    /// Whether this decision takes so long that it is to be made on a thread beside the I/O threads.
+    fn is_slow(&self, kind: CredentialKind, bytes: &[u8], digest: Digest) -> bool {
+        let _ = (kind, bytes, digest);
+        false
+    }
+
     /// Whether something has been revoked that lets a connection of this entitlement continue no
     /// longer. Called for each entitlement of an edge when the node tells the edge that revocations
     /// have changed.
@@ -139,13 +172,13 @@ pub struct Decision {
 pub struct Entitlement {
     /// The digest of the credential.
     pub digest: Digest,
-    /// The subject: `sub` of a token, the name of an API key; at most [`SUBJECT_BYTES_MAX`] bytes,
+    /// The subject: `sub` of a token, the name of an API key or a user; at most [`SUBJECT_BYTES_MAX`] bytes,
     /// may be empty.
     pub subject: Box<str>,
     /// A hash of `jti`, by which a token is revoked; 0 for none.
     pub token_id: u64,
-    /// `iat`, seconds since 1970; 0 if it does not say. [`NEVER`] of an API key, which no moment
-    /// revokes.
+    /// `iat`, seconds since 1970; 0 if it does not say. [`NEVER`] of an API key and
+    /// [`BY_PASSWORD`] of a user with a password, which no moment revokes.
     pub issued_s: u32,
     /// `exp`, seconds since 1970; [`NEVER`].
     pub expires_s: u32,
@@ -165,7 +198,7 @@ pub struct Terms {
     pub signer: Signer,
 }
 
-/// The signer of a token. Empty for API keys.
+/// The signer of a token. Empty for other credentials.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Hand)]
 pub struct Signer {
     /// `iss`, at most [`ISSUER_BYTES_MAX`] bytes; empty where the token does not say. Subjects of
@@ -269,7 +302,7 @@ impl Permissions {
 }
 
 impl Entitlement {
-    /// The kind of the credential. Only API keys have no time of issue.
+    /// The kind of the credential. Only tokens have a time of issue.
     pub fn kind(&self) -> CredentialKind {
         CredentialKind::issued(self.issued_s)
     }

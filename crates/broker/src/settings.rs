@@ -153,6 +153,8 @@ pub struct EntitlementSettings {
     pub notice_before_s: u32,
     /// The node bounds the connections of a user: the shell is asked before one more is served.
     pub users_are_counted: bool,
+    /// There are users with passwords: a client's name and password are one credential.
+    pub takes_passwords: bool,
 }
 
 /// Sources of clients' addresses, and the proxies that are trusted with them. The default keeps no

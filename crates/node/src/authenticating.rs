@@ -3,8 +3,11 @@
 //! Beside the path of messages, after the input and before the output of a turn. Invariants: a turn
 //! computes at most [`SIGNATURES_TURN_MAX`] signatures, so that a storm of clients with new tokens
 //! does not delay connected clients; at most one question of a connection waits, and the bytes of
-//! all questions are bounded; an edge without questions costs a look at an empty list.
+//! all questions are bounded; an edge without questions costs a look at an empty list. Decisions
+//! that take longer than a signature are made by a thread beside this one (`slow_decisions`).
 
+use crate::mailbox::Address;
+use crate::slow_decisions::{self, Decided, SlowDecisions};
 use broker::edge::Edge;
 use broker::entitlement::{Authenticator, Entitlement, Question};
 use broker::now::Now;
@@ -27,13 +30,21 @@ pub const WAITING_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct Authenticating {
     authenticator: Option<Arc<dyn Authenticator>>,
     waiting: VecDeque<Question>,
+    /// None where this thread makes all decisions.
+    slow: Option<SlowDecisions>,
     /// Bytes of the waiting credentials.
     waiting_bytes: usize,
 }
 
 impl Authenticating {
-    pub fn new(authenticator: Option<Arc<dyn Authenticator>>) -> Authenticating {
-        Authenticating { authenticator, waiting: VecDeque::new(), waiting_bytes: 0 }
+    /// `address` is that of the shard, for answers of another thread.
+    pub fn new(
+        authenticator: Option<Arc<dyn Authenticator>>,
+        address: Option<Address>,
+    ) -> Authenticating {
+        let both = authenticator.clone().zip(address);
+        let slow = both.map(|(authenticator, address)| SlowDecisions::new(authenticator, address));
+        Authenticating { authenticator, waiting: VecDeque::new(), slow, waiting_bytes: 0 }
     }
 
     /// Whether there are questions that could be answered now.
@@ -73,6 +84,9 @@ impl Authenticating {
             let Some(question) = self.waiting.pop_front() else {
                 break;
             };
+            let Some(question) = self.pass_slow(question) else {
+                continue;
+            };
             self.waiting_bytes -= question.credential.len();
             let verdict = match &self.authenticator {
                 Some(authenticator) => {
@@ -93,31 +107,70 @@ impl Authenticating {
         if self.waiting.is_empty() && self.waiting.capacity() > KEPT_LEN_MAX {
             self.waiting = VecDeque::new();
         }
+        self.feed_slow(edge, now);
+    }
+
+    /// Returns the question if this thread is to decide.
+    fn pass_slow(&mut self, question: Question) -> Option<Question> {
+        let Question { kind, credential, digest, .. } = &question;
+        let authenticator = self.authenticator.as_ref();
+        let is_slow = |of: &Arc<dyn Authenticator>| of.is_slow(*kind, credential, *digest);
+        match &mut self.slow {
+            Some(slow) if authenticator.is_some_and(is_slow) => {
+                slow.push(question);
+                None
+            }
+            Some(_) | None => Some(question),
+        }
+    }
+
+    fn feed_slow(&mut self, edge: &mut Edge, now: Now) {
+        if let Some(slow) = &mut self.slow {
+            self.waiting_bytes -= slow.feed(edge, now.unix_ms / 1_000);
+        }
+    }
+
+    /// Takes the answer to a question that took long.
+    pub fn answered(&mut self, edge: &mut Edge, decided: Decided, now: Now) {
+        if let Some(slow) = &mut self.slow {
+            self.waiting_bytes -= slow.answered(edge, decided);
+        }
+        self.feed_slow(edge, now);
     }
 
     /// Appends the waiting questions. The new process asks them again; its authenticator may know
     /// more by then, or less.
     pub fn hand_over(&self, out: &mut Vec<u8>) {
+        self.slow.is_some().give(out);
+        if let Some(slow) = &self.slow {
+            slow.hand_over(out);
+        }
         self.waiting.give(out);
         self.waiting_bytes.give(out);
     }
 
     /// Takes over waiting questions.
     pub fn take_over(&mut self, input: &mut Input<'_>) -> Option<()> {
-        self.waiting = Hand::take(input)?;
+        if bool::take(input)? {
+            self.waiting = slow_decisions::take_over(input)?;
+        }
+        let mut waiting: VecDeque<Question> = Hand::take(input)?;
+        self.waiting.append(&mut waiting);
         self.waiting_bytes = Hand::take(input)?;
         Some(())
     }
 
     /// Bytes of the waiting questions, including the credentials.
     pub fn memory_bytes(&self) -> usize {
-        vector_bytes::<Question>(self.waiting.capacity()) + self.waiting_bytes
+        let slow_bytes = self.slow.as_ref().map_or(0, SlowDecisions::memory_bytes);
+        vector_bytes::<Question>(self.waiting.capacity()) + slow_bytes + self.waiting_bytes
     }
 }
 
 /// The layout of the hand-over.
 pub(crate) fn layout(layout: &mut Layout) {
     <VecDeque<Question>>::layout(layout);
+    layout.name("slow");
 }
 
 fn tell(edge: &mut Edge, question: &Question, verdict: Result<Entitlement, ErrorCode>) {
@@ -194,7 +247,7 @@ mod tests {
     #[test]
     fn a_turn_computes_a_bounded_number_of_signatures_and_the_rest_follows_in_order() {
         let authenticator = Arc::new(Strict::default());
-        let mut authenticating = Authenticating::new(Some(authenticator.clone()));
+        let mut authenticating = Authenticating::new(Some(authenticator.clone()), None);
         let mut edge = edge();
         edge.out.questions = (0..100).map(|number| question(number, 8)).collect();
         let answered = || authenticator.0.lock().unwrap().len();
@@ -214,7 +267,7 @@ mod tests {
     #[test]
     fn each_tried_key_counts_in_a_turn() {
         let authenticator = Arc::new(Strict(Mutex::default(), 4));
-        let mut authenticating = Authenticating::new(Some(authenticator.clone()));
+        let mut authenticating = Authenticating::new(Some(authenticator.clone()), None);
         let mut edge = edge();
         edge.out.questions = (0..20).map(|number| question(2 * number, 8)).collect();
         authenticating.turn(&mut edge, Now::default());
@@ -225,7 +278,7 @@ mod tests {
     #[test]
     fn waiting_credentials_have_a_bound_in_bytes() {
         let authenticator = Arc::new(Strict::default());
-        let mut authenticating = Authenticating::new(Some(authenticator.clone()));
+        let mut authenticating = Authenticating::new(Some(authenticator.clone()), None);
         let mut edge = edge();
         let bytes = 1 << 20;
         let count = (WAITING_BYTES_MAX / bytes) as u32;
@@ -244,7 +297,7 @@ mod tests {
 
     #[test]
     fn without_an_authenticator_every_credential_is_refused() {
-        let mut authenticating = Authenticating::new(None);
+        let mut authenticating = Authenticating::new(None, None);
         let mut edge = edge();
         edge.out.questions.push(question(1, 8));
         authenticating.turn(&mut edge, Now::default());

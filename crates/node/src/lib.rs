@@ -29,6 +29,7 @@ pub mod reactor;
 mod report;
 pub mod restore;
 mod running;
+mod slow_decisions;
 pub mod timing;
 pub mod upgrade;
 pub mod users;

@@ -8,6 +8,7 @@ use crate::asker::Asker;
 use crate::engine_thread::ToEngine;
 use crate::logs::LogStatistics;
 use crate::orders::{LogOrder, Order};
+use crate::slow_decisions::Decided;
 use crate::timing::{Stamps, Timings};
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::EdgeStatistics;
@@ -61,7 +62,7 @@ pub enum Post {
     Control(Control),
 }
 
-/// A request of the node to a shard.
+/// A request of the node to a shard, or the answer of a thread beside it.
 #[derive(Debug)]
 pub enum Control {
     /// Report counters. The answer is dropped if the caller has stopped waiting.
@@ -85,6 +86,8 @@ pub enum Control {
     Revoked,
     /// Apply these settings, which renew the previous ones.
     Settings(Arc<Settings>),
+    /// The answer to a question that took long.
+    Decided(Decided),
     /// Answer a question of an operator.
     Inspect(Question, Asker),
     /// A step of a live upgrade.
@@ -129,6 +132,11 @@ pub trait Mailbox {
     fn wait(&mut self, posts: &mut Vec<Post>, patience: Duration) {
         let _ = patience;
         self.receive(posts);
+    }
+
+    /// The shard's own address, for threads that work for it; none if it has no threads.
+    fn address(&self) -> Option<Address> {
+        None
     }
 
     /// Numbers of batches sent to other shards and logs, and received from them, since the start.
@@ -252,6 +260,10 @@ impl Mailbox for ThreadMailbox {
             posts.push(first);
             self.receive(posts);
         }
+    }
+
+    fn address(&self) -> Option<Address> {
+        self.others.get(usize::from(self.shard)).cloned()
     }
 
     fn counts(&self) -> (u64, u64) {

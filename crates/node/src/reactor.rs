@@ -158,6 +158,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         let home = home.or_else(|| {
             (id < settings.homes_count).then(|| Home::new(settings.clone(), HomeId(id), hash_seed))
         });
+        let authenticating = Authenticating::new(authenticator, mailbox.address());
         Reactor {
             net,
             mailbox,
@@ -172,7 +173,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             pressed: Pressure::None,
             is_draining: false,
             memory,
-            authenticating: Authenticating::new(authenticator),
+            authenticating,
             inspecting: inspecting::Inspecting::default(),
             journal,
             events: Vec::new(),
@@ -349,6 +350,9 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                     home.set_settings(settings.clone());
                 }
                 self.edge.set_settings(settings);
+            }
+            Control::Decided(decided) => {
+                self.authenticating.answered(&mut self.edge, decided, self.now);
             }
             Control::Inspect(question, asker) => self.inspect(question, asker),
             Control::Upgrade(order) => self.orders.push_back(order),

@@ -2,7 +2,9 @@
 //! (`edge::flow::credential`).
 
 use super::http::fault::Fault;
-use crate::entitlement::{CredentialKind, Digest, Purpose};
+use crate::entitlement::{CredentialKind, Digest, Purpose, password_credential};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use std::borrow::Cow;
 use stdx::handing::Hand;
 use wire::http::Target;
@@ -98,14 +100,24 @@ pub(crate) fn close_of(code: ErrorCode) -> CloseCode {
 /// A credential, and what kind it is.
 type Found<'a> = (CredentialKind, Cow<'a, [u8]>);
 
-/// The credential of a request: `Authorization: Bearer`, `X-API-Key`, or `token=` in the query.
-/// Other schemes of `Authorization` are not ours; a proxy may have its own.
-pub(crate) fn credential_of<'a>(request: &Request<'a>) -> Result<Option<Found<'a>>, Fault> {
+/// The credential of a request: `Authorization: Bearer`, `X-API-Key`, or `token=` in the query; on a
+/// node with users that have passwords `Authorization: Basic`, too. Other schemes of
+/// `Authorization` are not ours; a proxy may have its own.
+pub(crate) fn credential_of<'a>(
+    request: &Request<'a>,
+    takes_passwords: bool,
+) -> Result<Option<Found<'a>>, Fault> {
     let mut found: Option<Found<'a>> = None;
     let mut count = 0;
     for value in request.fields.all("authorization") {
-        if let Some(token) = bearer(value) {
+        if let Some(token) = of_scheme(value, b"bearer") {
             found = Some((CredentialKind::Token, Cow::Borrowed(token)));
+            count += 1;
+        }
+        if takes_passwords && let Some(encoded) = of_scheme(value, b"basic") {
+            // What is no name and password is no credential of anybody: it is refused.
+            let joined = basic(encoded).unwrap_or_default();
+            found = Some((CredentialKind::Password, Cow::Owned(joined)));
             count += 1;
         }
     }
@@ -128,14 +140,43 @@ pub(crate) fn credential_of<'a>(request: &Request<'a>) -> Result<Option<Found<'a
     }
 }
 
-/// RFC 6750, section 2.1; the scheme in any case (RFC 9110, section 11.1).
-fn bearer(value: &[u8]) -> Option<&[u8]> {
-    const SCHEME: &[u8] = b"bearer";
-    let (scheme, rest) = value.split_at_checked(SCHEME.len())?;
-    let is_bearer = scheme.eq_ignore_ascii_case(SCHEME);
+/// What follows a scheme, which may be in any case (RFC 9110, section 11.1; RFC 6750, section 2.1).
+fn of_scheme<'a>(value: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
+    let (scheme, rest) = value.split_at_checked(wanted.len())?;
+    let is_wanted = scheme.eq_ignore_ascii_case(wanted);
     match rest.split_first() {
-        None if is_bearer => Some(&[]),
-        Some((b' ', token)) if is_bearer => Some(token.trim_ascii()),
+        None if is_wanted => Some(&[]),
+        Some((b' ', credential)) if is_wanted => Some(credential.trim_ascii()),
         _ => None,
+    }
+}
+
+/// Name and password as one credential (RFC 7617, section 2).
+fn basic(encoded: &[u8]) -> Option<Vec<u8>> {
+    let pair = STANDARD.decode(encoded).ok()?;
+    let at = pair.iter().position(|byte| *byte == b':')?;
+    password_credential(&pair[..at], &pair[at + 1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn basic_credentials_are_a_name_and_a_password() {
+        for (value, expected) in [
+            (&b"Basic YW5uYTpzZWNyZXQ="[..], Some(&b"anna\0secret"[..])),
+            (b"basic  YW5uYTpzOmM=", Some(b"anna\0s:c")),
+            (b"Basic YW5uYTo=", Some(b"anna\0")),
+            // No colon, no name, no base64, nothing.
+            (b"Basic YW5uYQ==", None),
+            (b"Basic OnNlY3JldA==", None),
+            (b"Basic ???", None),
+            (b"Basic", None),
+        ] {
+            let found = of_scheme(value, b"basic").and_then(basic);
+            assert_eq!(found.as_deref(), expected);
+        }
+        assert_eq!(of_scheme(b"Basically YW5uYTo=", b"basic"), None);
     }
 }

@@ -204,11 +204,11 @@ impl Entitlements {
         }
     }
 
-    /// Whether connections with this entry count for its user: tokens with a subject, where the
-    /// node (`users_are_counted`) or the token has a limit.
+    /// Whether connections with this entry count for its user: tokens with a subject and users with
+    /// a password, where the node (`users_are_counted`) or the token has a limit.
     pub fn is_counted(&self, at: u32, users_are_counted: bool) -> bool {
         (users_are_counted || self.terms(at).limits.connections_max.is_some())
-            && self.kind(at) == CredentialKind::Token
+            && self.kind(at) != CredentialKind::ApiKey
             && !self.subject(at).is_empty()
     }
 
@@ -221,8 +221,13 @@ impl Entitlements {
     pub fn user_hash(&self, at: Option<u32>) -> u64 {
         let mut hasher = DefaultHasher::new();
         if let Some(at) = at {
-            let is_key = self.kind(at) == CredentialKind::ApiKey;
-            (is_key, self.user(at)).hash(&mut hasher);
+            // Sessions on disk have this hash: the numbers stay.
+            let kind: u8 = match self.kind(at) {
+                CredentialKind::Token => 0,
+                CredentialKind::ApiKey => 1,
+                CredentialKind::Password => 2,
+            };
+            (kind, self.user(at)).hash(&mut hasher);
         }
         hasher.finish().max(1)
     }
@@ -241,7 +246,7 @@ impl Entitlements {
         &self.terms[self.entries[at].terms].terms
     }
 
-    /// The kind of the credential. Only API keys have no time of issue.
+    /// The kind of the credential. Only tokens have a time of issue.
     pub fn kind(&self, at: u32) -> CredentialKind {
         CredentialKind::issued(self.entries[at].issued_s)
     }

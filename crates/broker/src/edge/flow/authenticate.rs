@@ -236,6 +236,12 @@ impl Edge {
         result
     }
 
+    /// Whether a connection is there and waits for an answer.
+    pub fn waits_for_decision(&self, connection: Key) -> bool {
+        let slot = self.connections.slots.get(connection);
+        slot.is_some_and(|slot| slot.is(flag::ASKED) && !slot.is(flag::CLOSING))
+    }
+
     /// The shell has answered a question.
     pub fn decided(
         &mut self,
@@ -244,15 +250,10 @@ impl Edge {
         digest: Digest,
         decision: Result<Entitlement, ErrorCode>,
     ) {
-        let index = ConnIndex(connection.index);
-        let is_asked = self
-            .connections
-            .slots
-            .get(connection)
-            .is_some_and(|slot| slot.is(flag::ASKED) && !slot.is(flag::CLOSING));
-        if !is_asked {
+        if !self.waits_for_decision(connection) {
             return;
         }
+        let index = ConnIndex(connection.index);
         let waits_for = self.credential(index).and_then(Credential::asked);
         if waits_for != Some((purpose, digest)) {
             return;

@@ -28,10 +28,12 @@ impl Edge {
     /// Entitles the connection by the credential of the request.
     pub(crate) fn entitle_request(&mut self, index: ConnIndex, request: &Request<'_>) -> Entry {
         let decided = if self.is_decided(index) { self.take_state(index) } else { None };
+        let settings = self.settings.entitlement.as_ref();
+        let takes_passwords = settings.is_some_and(|settings| settings.takes_passwords);
         // Preflights carry no credentials (Fetch, section 3.2.5), and do nothing.
         let shown = match request.method {
             "OPTIONS" => Ok(None),
-            _ => credential_of(request),
+            _ => credential_of(request, takes_passwords),
         };
         let result = match shown {
             Err(fault) => Err(fault),

@@ -29,7 +29,7 @@
 use crate::command::{Begin, Subscribe};
 use crate::edge::tickets::{Asked, SUBSCRIPTIONS_MAX, is_newer, names_in};
 use crate::edge::{Edge, flag};
-use crate::entitlement::NEVER;
+use crate::entitlement::{CredentialKind, Digest, NEVER};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Describe, Description, HomeId, PartitionCursor, PartitionId, Start, ToHome};
 use crate::notice::{Notice, Refusal};
@@ -199,7 +199,13 @@ impl Edge {
             expires_ms: issued_ms.saturating_add(settings.tickets.lifetime_ms),
             ..Ticket::default()
         };
-        if let Some(entitlement) = self.entitlement_to_keep(index) {
+        if let Some(mut entitlement) = self.entitlement_to_keep(index) {
+            // A password could be guessed by its digest. So the ticket has another one, and its
+            // client presents name and password again when it returns.
+            if entitlement.kind() == CredentialKind::Password {
+                let subject = entitlement.subject.as_bytes();
+                entitlement.digest = Digest::of(CredentialKind::Password, subject);
+            }
             // It opens no door for longer than the token does.
             if entitlement.expires_s != NEVER {
                 let token_ms = u64::from(entitlement.expires_s) * 1_000;

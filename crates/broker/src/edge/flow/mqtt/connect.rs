@@ -1,12 +1,13 @@
 //! CONNECT: the client is identified, takes its name, and gets CONNACK.
 //!
-//! Step 3 of the path. The password is the credential: a token, or an API key. The home of the
+//! Step 3 of the path. The password is the credential: a token, or an API key. On a node with users
+//! that have passwords, user name and password together are it. The home of the
 //! client's name ends the connection that has the name before, and gives the session that sleeps;
 //! until its answer the connection is not read.
 
 use crate::edge::access::Presented;
 use crate::edge::{Edge, Pressure};
-use crate::entitlement::{Action, CredentialKind, Purpose};
+use crate::entitlement::{Action, CredentialKind, Purpose, kind_of_secret, password_credential};
 use crate::ids::ConnIndex;
 use crate::journal::Operation;
 use crate::mail::{Claim, HomeId, Leave, SleepingSession, ToHome};
@@ -82,7 +83,13 @@ impl Edge {
             }
             return Ok(true);
         };
-        match self.show(index, Purpose::Hello, kind_of(password.0), password.0)? {
+        let user = connect.user_name.filter(|_| settings.takes_passwords);
+        let of_user = user.and_then(|user| password_credential(user.as_bytes(), password.0));
+        let (kind, credential) = match &of_user {
+            Some(joined) => (CredentialKind::Password, &joined[..]),
+            None => (kind_of_secret(password.0), password.0),
+        };
+        match self.show(index, Purpose::Hello, kind, credential)? {
             Presented::Known(at) if self.may_entitle(index, at) => {
                 self.entitle(index, at);
                 Ok(true)
@@ -417,10 +424,4 @@ fn assigned_name(instance: u64) -> String {
     let (a, b, c) = (high >> 32, high >> 16 & 0xffff, high & 0x0fff);
     let (d, e) = (low >> 48 & 0x3fff | 0x8000, low & 0xffff_ffff_ffff);
     format!("auto-{a:08X}-{b:04X}-4{c:03X}-{d:04X}-{e:012X}")
-}
-
-/// A token has two dots; an API key has none.
-fn kind_of(password: &[u8]) -> CredentialKind {
-    let dots = password.iter().filter(|byte| **byte == b'.').count();
-    if dots == 2 { CredentialKind::Token } else { CredentialKind::ApiKey }
 }
