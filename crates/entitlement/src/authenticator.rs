@@ -1,21 +1,27 @@
 //! The authenticator: credentials in, entitlements out.
 //!
 //! All I/O threads share one. A token's signature is verified once and then cached by the token's
-//! digest; its claims are decoded and checked each time, because that is cheap and time passes.
-//! Locks protect a look-up or an exchange, never a signature.
+//! digest; its claims are decoded and checked each time, because that is cheap and time passes. A
+//! password is hashed once and then known by its digest; the hash is for a thread beside the I/O
+//! threads. Locks protect a look-up or an exchange, never a signature.
 
-use crate::api_keys::{ApiKey, ApiKeys};
+use crate::api_keys::{API_KEY_PREFIX, ApiKey, ApiKeys};
 use crate::cache::VerifiedTokens;
 use crate::claims::{Claims, TokenRules};
 use crate::counters::{Counters, Statistics};
 use crate::keys::{KeySet, TokenKey};
 use crate::notices::{Notice, Notices};
+use crate::password_file::User;
 use crate::refresh::KeyRequests;
 use crate::refusal::Refusal;
 use crate::revocations::Revocations;
 use crate::terms::TermsTable;
 use crate::token::Parts;
-use broker::entitlement::{Authenticator, CredentialKind, Decision, Digest, Entitlement, NEVER};
+use crate::users::{Accepted, Grant, Users};
+use broker::entitlement::{
+    Authenticator, BY_PASSWORD, CredentialKind, Decision, Digest, Entitlement, NEVER,
+    kind_of_secret, user_and_password,
+};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -34,9 +40,13 @@ pub struct AuthenticatorSettings {
     pub token_keys: Vec<TokenKey>,
     /// API keys.
     pub api_keys: Vec<ApiKey>,
+    /// Users with passwords.
+    pub users: Vec<User>,
+    /// Permissions of these users.
+    pub grants: Vec<Grant>,
 }
 
-/// Checks tokens and API keys.
+/// Checks tokens, API keys, and passwords.
 pub struct TokenAuthenticator {
     state: RwLock<Arc<State>>,
     verified: VerifiedTokens,
@@ -54,12 +64,14 @@ pub struct TokenAuthenticator {
 }
 
 /// The state that a reload replaces, and the time of the last fetched key set.
+#[derive(Default)]
 struct State {
     rules: TokenRules,
     own_keys: Vec<TokenKey>,
     fetched_keys: Vec<TokenKey>,
     keys: KeySet,
-    api_keys: ApiKeys,
+    api_keys: Arc<ApiKeys>,
+    users: Arc<Users>,
 }
 
 impl fmt::Debug for TokenAuthenticator {
@@ -79,7 +91,7 @@ impl TokenAuthenticator {
         requests: Option<Arc<KeyRequests>>,
         notices: Notices,
     ) -> TokenAuthenticator {
-        let state = State::of(settings, Vec::new(), &KeySet::default());
+        let state = State::of(settings, &State::default());
         TokenAuthenticator {
             state: RwLock::new(Arc::new(state)),
             verified: VerifiedTokens::new(verified_max),
@@ -95,13 +107,12 @@ impl TokenAuthenticator {
     }
 
     /// Applies other settings; fetched keys stay. Clients of API keys that are removed, have other
-    /// permissions or expire earlier are revoked: the caller tells the node that revocations have
-    /// changed.
+    /// permissions or expire earlier are revoked, and so are users that are removed or have other
+    /// permissions or another password: the caller tells the node that revocations have changed.
     pub fn replace(&self, settings: AuthenticatorSettings) {
         let newer = {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-            let fetched_keys = state.fetched_keys.clone();
-            let newer = Arc::new(State::of(settings, fetched_keys, &state.keys));
+            let newer = Arc::new(State::of(settings, &state));
             *state = Arc::clone(&newer);
             newer
         };
@@ -112,12 +123,15 @@ impl TokenAuthenticator {
     /// Replaces the previously fetched keys. Returns whether they differ.
     pub fn replace_fetched(&self, keys: Vec<TokenKey>) -> bool {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let settings = AuthenticatorSettings {
+        let all = state.own_keys.iter().chain(&keys).cloned();
+        let newer = State {
+            keys: KeySet::succeed(&state.keys, all),
             rules: state.rules.clone(),
-            token_keys: state.own_keys.clone(),
-            api_keys: state.api_keys.iter().cloned().collect(),
+            own_keys: state.own_keys.clone(),
+            fetched_keys: keys,
+            api_keys: Arc::clone(&state.api_keys),
+            users: Arc::clone(&state.users),
         };
-        let newer = State::of(settings, keys, &state.keys);
         let is_new = !newer.keys.is_same(&state.keys);
         *state = Arc::new(newer);
         is_new
@@ -158,6 +172,7 @@ impl TokenAuthenticator {
         Statistics {
             keys: state.keys.len() as u64,
             api_keys: state.api_keys.len() as u64,
+            users: state.users.len() as u64,
             verified_tokens: self.verified.len() as u64,
             revocations: self.read_revocations().len() as u64,
             ..self.counters.statistics()
@@ -191,7 +206,50 @@ impl TokenAuthenticator {
         match kind {
             CredentialKind::Token => self.token(credential, digest, now_s, signatures_count),
             CredentialKind::ApiKey => self.api_key(credential, digest, now_s),
+            CredentialKind::Password => self.password(credential, digest, now_s, signatures_count),
         }
+    }
+
+    /// A user's name and password. Clients whose password is a token or an API key may have any
+    /// other name.
+    fn password(
+        &self,
+        credential: &[u8],
+        digest: Digest,
+        now_s: u64,
+        signatures_count: &mut u32,
+    ) -> Result<Entitlement, Refusal> {
+        let (name, password) = user_and_password(credential).ok_or(Refusal::Password)?;
+        let state = self.state();
+        let Some(user) = state.users.get(name) else {
+            return match other_secret(password) {
+                Some(CredentialKind::Token) => {
+                    self.token(password, digest, now_s, signatures_count)
+                }
+                Some(CredentialKind::ApiKey) => self.api_key(password, digest, now_s),
+                Some(CredentialKind::Password) | None => {
+                    state.users.pretend(password);
+                    Err(Refusal::Password)
+                }
+            };
+        };
+        if user.has_accepted(digest) {
+            self.counters.password_cache_hits.fetch_add(1, Relaxed);
+        } else {
+            *signatures_count += 1;
+            self.counters.password_hashes.fetch_add(1, Relaxed);
+            if !user.verify(password, digest) {
+                return Err(Refusal::Password);
+            }
+        }
+        Ok(Entitlement {
+            digest,
+            subject: String::from_utf8_lossy(name).into(),
+            token_id: 0,
+            issued_s: BY_PASSWORD,
+            expires_s: NEVER,
+            terms: Arc::clone(&user.terms),
+        })
     }
 
     fn token(
@@ -201,6 +259,9 @@ impl TokenAuthenticator {
         now_s: u64,
         signatures_count: &mut u32,
     ) -> Result<Entitlement, Refusal> {
+        if self.lacks_revocations.load(Relaxed) {
+            return Err(Refusal::RevocationsMissing);
+        }
         let parts = Parts::of(credential)?;
         let state = self.state();
         let known = self.verified.key_of(&digest);
@@ -293,6 +354,25 @@ impl TokenAuthenticator {
         })
     }
 
+    /// Whether the user of this entitlement still exists with the same password and permissions.
+    fn user_holds(&self, entitlement: &Entitlement) -> bool {
+        let state = self.state();
+        let user = state.users.get(entitlement.subject.as_bytes());
+        user.is_some_and(|user| {
+            user.has_accepted(entitlement.digest) && *user.terms == *entitlement.terms
+        })
+    }
+
+    /// The users who have proved their passwords.
+    pub(crate) fn accepted_users(&self) -> Vec<Accepted> {
+        self.state().users.accepted()
+    }
+
+    /// Restores them.
+    pub(crate) fn know_accepted(&self, before: Vec<Accepted>) {
+        self.state().users.know_accepted(before);
+    }
+
     /// The presented API keys, by the digests that connections store, with their hashes.
     pub(crate) fn shown_api_keys(&self) -> Vec<(Digest, [u8; 32])> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
@@ -334,11 +414,7 @@ impl Authenticator for TokenAuthenticator {
         now_s: u64,
     ) -> Decision {
         let mut signatures_count = 0;
-        let verdict = if kind == CredentialKind::Token && self.lacks_revocations.load(Relaxed) {
-            Err(Refusal::RevocationsMissing)
-        } else {
-            self.verdict(kind, credential, digest, now_s, &mut signatures_count)
-        };
+        let verdict = self.verdict(kind, credential, digest, now_s, &mut signatures_count);
         self.counters.count(verdict.as_ref().map(|_| ()));
         if let Err(refusal) = &verdict {
             self.notices.refused(refusal, now_s);
@@ -346,23 +422,46 @@ impl Authenticator for TokenAuthenticator {
         Decision { result: verdict.map_err(|refusal| refusal.code()), signatures_count }
     }
 
-    fn is_revoked(&self, entitlement: &Entitlement) -> bool {
-        if entitlement.issued_s == NEVER {
-            return !self.holds(entitlement);
+    fn is_slow(&self, kind: CredentialKind, credential: &[u8], digest: Digest) -> bool {
+        let of_user = (kind == CredentialKind::Password).then(|| user_and_password(credential));
+        let Some((name, password)) = of_user.flatten() else {
+            return false;
+        };
+        let state = self.state();
+        match state.users.get(name) {
+            Some(user) => !user.has_accepted(digest),
+            None => !state.users.is_empty() && other_secret(password).is_none(),
         }
-        self.read_revocations().concern(entitlement)
+    }
+
+    fn is_revoked(&self, entitlement: &Entitlement) -> bool {
+        match entitlement.kind() {
+            CredentialKind::Token => self.read_revocations().concern(entitlement),
+            CredentialKind::ApiKey => !self.holds(entitlement),
+            CredentialKind::Password => !self.user_holds(entitlement),
+        }
     }
 }
 
+/// The kind of a password that is a token or an API key.
+fn other_secret(password: &[u8]) -> Option<CredentialKind> {
+    let kind = kind_of_secret(password);
+    let is_one = kind == CredentialKind::Token || password.starts_with(API_KEY_PREFIX.as_bytes());
+    is_one.then_some(kind)
+}
+
 impl State {
-    fn of(settings: AuthenticatorSettings, fetched_keys: Vec<TokenKey>, older: &KeySet) -> State {
+    /// The state that follows another one.
+    fn of(settings: AuthenticatorSettings, older: &State) -> State {
+        let fetched_keys = older.fetched_keys.clone();
         let all = settings.token_keys.iter().chain(&fetched_keys).cloned();
         State {
-            keys: KeySet::succeed(older, all),
+            keys: KeySet::succeed(&older.keys, all),
             rules: settings.rules,
             own_keys: settings.token_keys,
             fetched_keys,
-            api_keys: ApiKeys::new(settings.api_keys),
+            api_keys: Arc::new(ApiKeys::new(settings.api_keys)),
+            users: Arc::new(Users::new(settings.users, &settings.grants, &older.users)),
         }
     }
 }

@@ -26,6 +26,12 @@ pub struct Statistics {
     /// Tokens whose signature was verified by computation.
     #[metric("crore_token_signatures_total")]
     pub signatures: u64,
+    /// Passwords of known users whose hash was computed.
+    #[metric("crore_password_hashes_total")]
+    pub password_hashes: u64,
+    /// Passwords that were accepted before, so that their hash was not computed.
+    #[metric("crore_password_cache_hits_total")]
+    pub password_cache_hits: u64,
     /// Fetches of the issuer's key set.
     #[metric("crore_key_set_fetches_total")]
     pub fetches: u64,
@@ -38,6 +44,9 @@ pub struct Statistics {
     /// API keys.
     #[metric("crore_api_keys")]
     pub api_keys: u64,
+    /// Users with passwords.
+    #[metric("crore_password_users")]
+    pub users: u64,
     /// Tokens in the cache of verified signatures.
     #[metric("crore_verified_tokens")]
     pub verified_tokens: u64,

@@ -1,13 +1,14 @@
 //! Hand-over of the authenticator's own state, beyond the configuration, to the next process.
 //!
 //! For live upgrades, not for I/O threads. The state has the revocations, so that those without a
-//! file stay in force, and the presented API keys, so that their clients keep their sessions. It
-//! does not have fetched keys: the next process fetches them as at a start. Invariant: from
+//! file stay in force, and the presented API keys and accepted users, so that their clients keep
+//! their sessions. It does not have fetched keys: the next process fetches them as at a start. Invariant: from
 //! [`TokenAuthenticator::hold_revocations`] on, no revocation is added that the next authenticator
 //! would miss.
 
 use crate::authenticator::TokenAuthenticator;
 use crate::revocation_file;
+use crate::users::Accepted;
 use broker::entitlement::Digest;
 use std::fmt;
 use std::sync::{MutexGuard, PoisonError};
@@ -43,6 +44,7 @@ impl TokenAuthenticator {
         revocation_file::encode(&self.read_revocations()).give(&mut out);
         let shown: Vec<(Digest, [u8; 32])> = self.shown_api_keys();
         shown.give(&mut out);
+        self.accepted_users().give(&mut out);
         out
     }
 
@@ -50,8 +52,8 @@ impl TokenAuthenticator {
     /// are malformed.
     pub fn take_over(&self, bytes: &[u8]) -> bool {
         let mut input = Input::new(bytes);
-        let handed = <(Vec<u8>, Vec<(Digest, [u8; 32])>)>::take(&mut input);
-        let Some((revocations, shown)) = handed.filter(|_| input.left() == 0) else {
+        let handed = <(Vec<u8>, Vec<(Digest, [u8; 32])>, Vec<Accepted>)>::take(&mut input);
+        let Some((revocations, shown, accepted)) = handed.filter(|_| input.left() == 0) else {
             return false;
         };
         let Ok(revocations) = revocation_file::decode(&revocations) else {
@@ -59,6 +61,7 @@ impl TokenAuthenticator {
         };
         *self.revocations.write().unwrap_or_else(PoisonError::into_inner) = revocations;
         self.know_shown(shown);
+        self.know_accepted(accepted);
         true
     }
 }

@@ -1,5 +1,5 @@
-//! Authentication and authorization: turns tokens (JWT) and API keys into entitlements, behind the
-//! interface `broker::entitlement`.
+//! Authentication and authorization: turns tokens (JWT), API keys, and users with passwords into
+//! entitlements, behind the interface `broker::entitlement`.
 //!
 //! Place: beside the path of messages. An I/O thread presents a credential when a client connects
 //! or renews, and gets a decision at once; only the thread that fetches key sets waits
@@ -23,6 +23,7 @@ pub mod issue;
 pub mod jwks;
 pub mod keys;
 pub mod notices;
+pub mod password_file;
 pub mod refresh;
 pub mod refusal;
 pub mod revocation_file;
@@ -30,6 +31,7 @@ pub mod revocations;
 pub mod revoking;
 mod terms;
 pub mod token;
+pub mod users;
 
 pub use authenticator::{AuthenticatorSettings, TokenAuthenticator};
 pub use counters::Statistics;

@@ -52,6 +52,8 @@ pub enum Refusal {
     Revoked,
     /// The API key is unknown.
     UnknownApiKey,
+    /// The user is unknown, or the password is wrong.
+    Password,
     /// The node does not accept this kind of credential.
     NotTaken,
 }
@@ -91,6 +93,7 @@ impl Refusal {
             Refusal::Audience => "audience",
             Refusal::Revoked => "revoked",
             Refusal::UnknownApiKey => "unknown_api_key",
+            Refusal::Password => "password",
             Refusal::NotTaken => "not_taken",
         }
     }
@@ -126,6 +129,7 @@ impl fmt::Display for Refusal {
             Refusal::Audience => "`aud` contains none of entitlement.audiences",
             Refusal::Revoked => "the token was revoked",
             Refusal::UnknownApiKey => "not an API key of this node",
+            Refusal::Password => "the user is unknown, or the password is wrong",
             Refusal::NotTaken => "the node does not accept this kind of credential",
         };
         formatter.write_str(text)
