@@ -7,7 +7,9 @@
 use crate::configuration::entries::{Configuration, Entry};
 use crate::configuration::fault::{Fault, Faults, Origin};
 use crate::configuration::options::entitlement::Mode;
-use crate::configuration::options::{ApiKeyTable, Entitlement, Node, NodeLimits, TokenKeyTable};
+use crate::configuration::options::{
+    ApiKeyTable, Entitlement, GrantTable, Node, NodeLimits, TokenKeyTable,
+};
 use crate::configuration::relations::entitlement::{is_anything, takes_tokens};
 use crate::logging::{Level, Log};
 use anyhow::Context;
@@ -21,9 +23,11 @@ use entitlement::claims::TokenRules;
 use entitlement::jwks::{JWKS_BYTES_MAX, Jwks};
 use entitlement::keys::{KeyError, TokenKey};
 use entitlement::notices::{Notice, Notices};
+use entitlement::password_file::{self, LineFault, User};
 use entitlement::refresh::{self, FetchGuard, KeyRequests, KeySource};
 use entitlement::revocation_file;
 use entitlement::revocations::Revocations;
+use entitlement::users::Grant;
 use entitlement::{AuthenticatorSettings, TokenAuthenticator};
 use fetch::Url;
 use std::fs::File;
@@ -67,6 +71,7 @@ pub fn settings(configuration: &Configuration) -> Option<EntitlementSettings> {
         },
         notice_before_s: section.notice_before.as_secs() as u32,
         users_are_counted: connections_per_user_max.is_some(),
+        takes_passwords: section.users_file.is_some(),
     })
 }
 
@@ -112,7 +117,7 @@ pub fn prepare(configuration: &Configuration) -> Result<Option<Entitled>, crate:
     Ok(Some(Entitled { authenticator, data_dir, notices: Some(read), _fetching: fetching }))
 }
 
-/// Keys, rules and API keys, with their files read.
+/// Keys, rules, API keys and users, with their files read.
 ///
 /// # Errors
 /// All faults.
@@ -141,6 +146,12 @@ pub fn authenticator_settings(
             Err(fault) => faults.push(fault),
         }
     }
+    let users = section.users_file.map(|file| {
+        users(&file, configuration.origin_of("entitlement.users_file")).unwrap_or_else(|fault| {
+            faults.push(fault);
+            Vec::new()
+        })
+    });
     if !faults.is_empty() {
         return Err(Faults(faults));
     }
@@ -155,6 +166,8 @@ pub fn authenticator_settings(
         },
         token_keys,
         api_keys: configuration.api_keys.iter().map(api_key).collect(),
+        users: users.unwrap_or_default(),
+        grants: configuration.grants.iter().map(grant).collect(),
     })
 }
 
@@ -180,6 +193,12 @@ pub fn notices(configuration: &Configuration) -> Vec<(Level, String)> {
         && !url.is_local()
     {
         let sentence = "entitlement.jwks_url has no TLS: an attacker between the issuer and this node can insert keys";
+        notices.push((Level::Warn, sentence.into()));
+    }
+    let users_file = configuration.read::<Entitlement>().users_file;
+    if users_file.is_some() && configuration.grants.is_empty() {
+        let sentence =
+            "users have no permissions: entitlement.users_file is set, and there is no [[grant]]";
         notices.push((Level::Warn, sentence.into()));
     }
     notices.extend(notices_of_claims(configuration));
@@ -299,6 +318,20 @@ fn key_set(file: &Path, origin: Origin) -> Result<Jwks, Fault> {
     }
 }
 
+fn users(file: &Path, origin: Origin) -> Result<Vec<User>, Fault> {
+    let bad = |problem: String| Fault {
+        origin: origin.clone(),
+        key: "entitlement.users_file".into(),
+        problem,
+        expected: "lines NAME:$7$..., as `mosquitto_passwd FILE NAME` writes them".into(),
+    };
+    let bytes = read(file, password_file::FILE_BYTES_MAX)
+        .map_err(|problem| bad(format!("{}: {problem}", file.display())))?;
+    password_file::parse(&bytes).map_err(|LineFault { line, problem }| {
+        bad(format!("{}, line {line}: {problem}", file.display()))
+    })
+}
+
 fn token_key(entry: &Entry) -> Result<TokenKey, Fault> {
     let bad = |key: &str, problem: String| Fault {
         origin: entry.origin_of(key),
@@ -398,6 +431,12 @@ fn api_key(entry: &Entry) -> ApiKey {
         permissions: Permissions { subscribe, publish, history },
         operates: operate,
     }
+}
+
+fn grant(entry: &Entry) -> Grant {
+    let GrantTable { user, subscribe, publish, history } = entry.read();
+    let permissions = Permissions { subscribe, publish, history };
+    Grant { user: user.map(Into::into), permissions }
 }
 
 fn fault(configuration: &Configuration, key: &str, error: &KeyError) -> Fault {

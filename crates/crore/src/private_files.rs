@@ -4,7 +4,7 @@
 //! here stops a start.
 
 use crate::configuration::fault::Origin;
-use crate::configuration::options::{Engine, LogTable, OPTIONS, Tls, TokenKeyTable};
+use crate::configuration::options::{Engine, Entitlement, LogTable, OPTIONS, Tls, TokenKeyTable};
 use crate::configuration::{Configuration, Entry};
 use crate::entitled::data_dir;
 use crate::logging::Level;
@@ -79,6 +79,7 @@ fn secret_files(configuration: &Configuration) -> Vec<PathBuf> {
         }
     }
     files.extend(configuration.read::<Tls>().key_file);
+    files.extend(configuration.read::<Entitlement>().users_file);
     let Engine { key_file, password_file, oauth_token_file, oauth_client_secret_file, .. } =
         configuration.read();
     let of_engine = [key_file, password_file, oauth_token_file, oauth_client_secret_file];

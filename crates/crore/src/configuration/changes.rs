@@ -76,6 +76,7 @@ pub fn merge(
     merged.rules = merge_rules(&running.rules, &wanted.rules, waiting);
     merged.token_keys.clone_from(&wanted.token_keys);
     merged.api_keys.clone_from(&wanted.api_keys);
+    merged.grants.clone_from(&wanted.grants);
     merged
 }
 
@@ -83,6 +84,7 @@ pub fn merge(
 pub fn keep_keys(running: &Configuration, merged: &mut Configuration, changes: &mut [Change]) {
     merged.token_keys.clone_from(&running.token_keys);
     merged.api_keys.clone_from(&running.api_keys);
+    merged.grants.clone_from(&running.grants);
     for change in changes {
         change.is_in_force &= !change.key.starts_with("[[");
     }
@@ -133,11 +135,12 @@ fn compare_logs(running: &Configuration, wanted: &Configuration, changes: &mut V
     }
 }
 
-/// Keys are compared as a whole: the result reports added, removed and changed keys, never their
+/// Keys and grants are compared as a whole: the result reports added, removed and changed keys, never their
 /// values.
 fn compare_keys(running: &Configuration, wanted: &Configuration, changes: &mut Vec<Change>) {
-    let tables = |all: &Configuration| [all.token_keys.clone(), all.api_keys.clone()];
-    let names = ["token_key", "api_key"];
+    let tables =
+        |all: &Configuration| [all.token_keys.clone(), all.api_keys.clone(), all.grants.clone()];
+    let names = ["token_key", "api_key", "grant"];
     for ((name, old), new) in names.into_iter().zip(tables(running)).zip(tables(wanted)) {
         let values = |entries: &[Entry]| -> Vec<Vec<(&'static str, Value)>> {
             entries.iter().map(Entry::values).collect()

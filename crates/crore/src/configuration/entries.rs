@@ -16,6 +16,8 @@ pub struct Configuration {
     pub token_keys: Vec<Entry>,
     /// The `[[api_key]]` tables.
     pub api_keys: Vec<Entry>,
+    /// The `[[grant]]` tables.
+    pub grants: Vec<Entry>,
 }
 
 /// A segment on disk is by default about so small a part of its log.
@@ -42,6 +44,7 @@ impl Default for Configuration {
             rules: Vec::new(),
             token_keys: Vec::new(),
             api_keys: Vec::new(),
+            grants: Vec::new(),
         }
     }
 }
@@ -54,7 +57,8 @@ impl Configuration {
 
     /// All tables, in the order of [`TABLES`].
     pub fn tables(&self) -> impl Iterator<Item = (&'static Declared, &Vec<Entry>)> {
-        TABLES.iter().zip([&self.logs, &self.rules, &self.token_keys, &self.api_keys])
+        let Configuration { logs, rules, token_keys, api_keys, grants, .. } = self;
+        TABLES.iter().zip([logs, rules, token_keys, api_keys, grants])
     }
 
     /// The options of a table, and its entries.
@@ -62,7 +66,8 @@ impl Configuration {
         &mut self,
         name: &str,
     ) -> Option<(&'static [OptionSpec], &mut Vec<Entry>)> {
-        let all = [&mut self.logs, &mut self.rules, &mut self.token_keys, &mut self.api_keys];
+        let Configuration { logs, rules, token_keys, api_keys, grants, .. } = self;
+        let all = [logs, rules, token_keys, api_keys, grants];
         let found = TABLES.iter().zip(all).find(|((table, ..), _)| *table == name);
         found.map(|((.., specs), entries)| (*specs, entries))
     }

@@ -21,7 +21,7 @@ mod typed;
 pub use broker::limits::Apply;
 use broker::limits::{LIMITS, Limit};
 pub use engine::{Engine, Mechanism};
-pub use entitlement::{ApiKeyTable, Entitlement, TokenKeyTable};
+pub use entitlement::{ApiKeyTable, Entitlement, GrantTable, TokenKeyTable};
 pub use limits::NodeLimits;
 pub use listen::{Listen, ProxyProtocol, Tls, TlsVersion};
 pub use metrics::MetricsPush;
@@ -54,8 +54,13 @@ pub const SECTIONS: &[Declared] = &[
 ];
 
 /// Tables of which there may be several.
-pub const TABLES: &[Declared] =
-    &[LogTable::SECTION, RuleTable::SECTION, TokenKeyTable::SECTION, ApiKeyTable::SECTION];
+pub const TABLES: &[Declared] = &[
+    LogTable::SECTION,
+    RuleTable::SECTION,
+    TokenKeyTable::SECTION,
+    ApiKeyTable::SECTION,
+    GrantTable::SECTION,
+];
 
 /// Options that stand once, section by section; those of limits first.
 pub static OPTIONS: LazyLock<Vec<OptionSpec>> = LazyLock::new(|| {
@@ -110,6 +115,7 @@ mod tests {
         check_fields::<RuleTable>();
         check_fields::<TokenKeyTable>();
         check_fields::<ApiKeyTable>();
+        check_fields::<GrantTable>();
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Options of access control: the section `[entitlement]`, and the tables `[[token_key]]` and
-//! `[[api_key]]`.
+//! Options of access control: the section `[entitlement]`, and the tables `[[token_key]]`,
+//! `[[api_key]]` and `[[grant]]`.
 
 use super::spec::{DAY_S, count, options, seconds, text};
 use super::typed::{UnixMs, choice, choices};
@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 options! {
-    /// Access control. Clients present a token (JWT) or an API key; keys are in [[token_key]],
-    /// [[api_key]], or in a key set of the issuer.
+    /// Access control. Clients present a token (JWT), an API key, or a user's name and password;
+    /// keys are in [[token_key]], [[api_key]], or in a key set of the issuer, users in users_file.
     section "entitlement": Entitlement;
 
-    /// open: every client may do everything, for development. tokens: the token or API key of a
-    /// client permits its actions; without one the anonymous lists do.
+    /// open: every client may do everything, for development. tokens: the token, the API key or the
+    /// user of a client permits its actions; without one the anonymous lists do.
     mode: Mode = "open", choice::<Mode>(), Restart;
     /// Issuers (`iss`) whose tokens are accepted. Not given, or ["*"]: all with a known key.
     issuers: Vec<String> = "", Kind::Words, Reload;
@@ -47,6 +47,10 @@ options! {
     /// The shortest interval of these fetches, when a token names an unknown key or a fetch has
     /// failed.
     jwks_refresh_min: Duration = "30s", seconds(1, DAY_S), Restart;
+    /// A file with users and the hashes of their passwords, as `mosquitto_passwd` writes it; read at
+    /// the start and at a reload. For clients of MQTT with user name and password, and for HTTP
+    /// Basic authentication. [[grant]] has the users' permissions.
+    users_file: Option<PathBuf> = example "/etc/crore/users", text(4_096), Reload;
     /// Time before the expiry of its token at which a client receives a notice.
     notice_before: Duration = "60s", seconds(0, DAY_S), Reload;
     /// Tokens in the cache of verified signatures, about 50 bytes each. A cached signature is not
@@ -100,6 +104,21 @@ options! {
     expires: Option<UnixMs> = example "2030-01-01T00:00:00Z", Kind::Moment, Reload;
     /// Whether the client may inspect clients and topics, and make changes, at the operators' port.
     operate: bool = "false", Kind::Boolean, Reload;
+}
+
+options! {
+    /// Permissions of the users of entitlement.users_file. A user has those of all grants with its
+    /// name, and of all grants without one. Any number of them.
+    table "grant": GrantTable;
+
+    /// The user; `{sub}` in the filters. Not given: every user.
+    user: Option<String> = example "anna", text(255), Reload;
+    /// Filters that the user may subscribe to.
+    subscribe: Vec<Box<str>> = "", Kind::Filters, Reload;
+    /// Filters that the user may publish to.
+    publish: Vec<Box<str>> = "", Kind::Filters, Reload;
+    /// Filters whose history the user may read.
+    history: Vec<Box<str>> = "", Kind::Filters, Reload;
 }
 
 /// Whether clients need tokens.

@@ -40,10 +40,12 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
         }
     }
     check_api_keys(configuration, faults);
+    check_grants(configuration, faults);
 }
 
 fn check_mode(configuration: &Configuration, faults: &mut Vec<Fault>) {
-    let keys = ["secret", "jwks_file", "jwks_url"].map(|name| format!("entitlement.{name}"));
+    let names = ["secret", "jwks_file", "jwks_url", "users_file"];
+    let keys = names.map(|name| format!("entitlement.{name}"));
     let given = keys.iter().find_map(|key| configuration.given(key));
     let of_tables = configuration.token_keys.first().map(|entry| &entry.origin);
     let key_origin = given.map(|(_, origin)| origin).or(of_tables);
@@ -52,18 +54,39 @@ fn check_mode(configuration: &Configuration, faults: &mut Vec<Fault>) {
         (false, Some(key_origin)) => faults.push(Fault {
             origin: key_origin.clone(),
             key: "entitlement.mode".into(),
-            problem: "a key for tokens is set, but authentication is off".into(),
-            expected: "entitlement.mode = \"tokens\", or no keys".into(),
+            problem: "a key for tokens or a file of users is set, but authentication is off".into(),
+            expected: "entitlement.mode = \"tokens\", or no keys and no users".into(),
         }),
-        (true, None) if configuration.api_keys.is_empty() => faults.push(Fault {
+        (true, None) if !has_others(configuration) => faults.push(Fault {
             origin: origin.clone(),
             key: "entitlement.mode".into(),
             problem: "no keys are configured, so no client could authenticate".into(),
             expected:
-                "entitlement.secret, jwks_file or jwks_url, a [[token_key]] or an [[api_key]]"
+                "entitlement.secret, jwks_file, jwks_url or users_file, a [[token_key]] or an [[api_key]], or permissions of anonymous clients (entitlement.anonymous_subscribe)"
                     .into(),
         }),
         _ => {}
+    }
+}
+
+/// Whether clients may do something without a token.
+fn has_others(configuration: &Configuration) -> bool {
+    let section: Entitlement = configuration.read();
+    let lists = [section.anonymous_subscribe, section.anonymous_publish, section.anonymous_history];
+    !configuration.api_keys.is_empty() || lists.iter().any(|list| !list.is_empty())
+}
+
+/// Grants without users are a misunderstanding.
+fn check_grants(configuration: &Configuration, faults: &mut Vec<Fault>) {
+    if let Some(grant) = configuration.grants.first()
+        && configuration.given("entitlement.users_file").is_none()
+    {
+        faults.push(Fault {
+            origin: grant.origin.clone(),
+            key: "grant".into(),
+            problem: "there are no users: entitlement.users_file is not set".into(),
+            expected: "entitlement.users_file = \"...\", a file by mosquitto_passwd".into(),
+        });
     }
 }
 
