@@ -232,6 +232,7 @@ impl Plan {
                 // Otherwise only tokens with a limit make their users count: from a renewal on,
                 // too.
                 users_are_counted: self.seed.is_multiple_of(2),
+                takes_passwords: false,
             });
         }
     }

@@ -12,6 +12,7 @@ fn with_access(settings: &mut Settings) {
 fn with_audit(settings: &mut Settings) {
     settings.entitlement = Some(EntitlementSettings {
         users_are_counted: false,
+        takes_passwords: false,
         anonymous: Permissions::default(),
         notice_before_s: 60,
     });

@@ -14,6 +14,12 @@ fn with_tokens(settings: &mut Settings) {
     });
 }
 
+fn with_users(settings: &mut Settings) {
+    with_tokens(settings);
+    let entitlement = settings.entitlement.as_mut().unwrap();
+    entitlement.takes_passwords = true;
+}
+
 /// It answers as to a request of HTTP that cannot be read.
 #[test]
 fn a_node_without_mqtt_does_not_know_it() {
@@ -181,15 +187,31 @@ fn a_blocked_client_is_lost_after_its_keep_alive() {
 fn credentials_are_passwords() {
     script! { with_tokens, "
         a: mqtt connect anna password=anna.s:news.p:news => a: connack 0
-        b: mqtt connect ben password=bad.x.y => b: connack 0x86, closed
-        c: mqtt connect ben v3 clean password=bad => c: connack 0x86, closed
-        d: mqtt connect carl => d: connack 0x86, closed
-        e: mqtt connect carl v3 clean => e: connack 0x86, closed
+        b: mqtt connect ben password=bad.x.y => b: connack 0x87, closed
+        c: mqtt connect ben v3 clean password=bad => c: connack 0x87, closed
+        d: mqtt connect carl => d: connack 0x87, closed
+        e: mqtt connect carl v3 clean => e: connack 0x87, closed
         f: mqtt connect dora password=dora.all.x:0 => f: connack 0x86, closed
         revoke eva
         g: mqtt connect eva password=eva.all.j:1 => g: connack 0x86, closed
         count mqtt-sessions credentials-refused connections
             mqtt-sessions 1 credentials-refused 4 connections 1
+    " }
+}
+
+/// On a node with users, a name and a password are one credential.
+#[test]
+fn users_have_passwords() {
+    script! { with_users, "
+        a: mqtt connect one user=anna password=s:u/{sub}.p:news => a: connack 0
+        b: mqtt connect two user=bad password=all => b: connack 0x87, closed
+        c: mqtt connect three v3 clean user=carl password=s:news => c: connack 0
+        d: mqtt connect four user=dora => d: connack 0x87, closed
+        a: mqtt sub 1 u/anna 1 => a: suback 1 1
+        a: mqtt sub 2 u/carl 1 => a: suback 2 0x87
+        e: mqtt connect one user=eve password=all => e: connack 0x85, closed
+        revoke anna => a: disconnect 0x87, closed
+        count mqtt-sessions connections => mqtt-sessions 1 connections 1
     " }
 }
 
@@ -207,7 +229,7 @@ fn a_connect_waits_for_the_decision() {
             a: suback 1 1
             a: puback 9
             a: publish news q1 id 1 hi
-            b: connack 0x86, closed
+            b: connack 0x87, closed
         count mqtt-sessions kept => mqtt-sessions 1 kept 0
         authenticator stop
         d: mqtt connect dora password=dora.all.x:70

@@ -34,6 +34,7 @@ fn a_token_must_name_it() {
         with_events(settings);
         settings.entitlement = Some(EntitlementSettings {
             users_are_counted: false,
+            takes_passwords: false,
             anonymous: Permissions::default(),
             notice_before_s: 60,
         });

@@ -35,7 +35,8 @@ const REASONS: &[(ErrorCode, ReasonCode)] = &[
 
 /// The reason codes of a refused CONNECT (section 3.2.2.2); otherwise the server is busy.
 const OF_CONNECT: &[(ErrorCode, ReasonCode)] = &[
-    (ErrorCode::Unauthorized, ReasonCode::BadCredentials),
+    // As Mosquitto answers, for devices that move from there.
+    (ErrorCode::Unauthorized, ReasonCode::NotAuthorized),
     (ErrorCode::TokenExpired, ReasonCode::BadCredentials),
     (ErrorCode::TokenRevoked, ReasonCode::BadCredentials),
     (ErrorCode::Forbidden, ReasonCode::NotAuthorized),

@@ -4,11 +4,12 @@
 //! `news`, for a minute from the script's start. `h:` is for history, `i:` the time of issue in
 //! seconds after the start, `j:` a number by which it is revoked, `n:` subscriptions at most, `c:`
 //! connections at most, `r:` publications a second, `o:` the issuer. `all` may do everything. A
-//! token that begins with `bad` is invalid.
+//! token that begins with `bad` is invalid. Of a user with a password the name is the first word, and
+//! the password has the others.
 
 use broker::entitlement::{
-    Authenticator, CredentialKind, Decision, Digest, Entitlement, EntitlementLimits, NEVER,
-    Permissions, Signer, Terms,
+    Authenticator, BY_PASSWORD, CredentialKind, Decision, Digest, Entitlement, EntitlementLimits,
+    NEVER, Permissions, Signer, Terms,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,7 +33,8 @@ impl Authenticator for FakeJudge {
         digest: Digest,
         now_s: u64,
     ) -> Decision {
-        let entitlement = entitlement_of(std::str::from_utf8(credential).unwrap(), kind, digest);
+        let words = String::from_utf8(credential.to_vec()).unwrap().replace('\0', ".");
+        let entitlement = entitlement_of(&words, kind, digest);
         let verdict = match entitlement {
             None => Err(ErrorCode::Unauthorized),
             Some(it) if u64::from(it.expires_s) <= now_s => Err(ErrorCode::TokenExpired),
@@ -58,6 +60,7 @@ fn entitlement_of(token: &str, kind: CredentialKind, digest: Digest) -> Option<E
     let mut issued_s = match kind {
         CredentialKind::Token => START_S,
         CredentialKind::ApiKey => NEVER,
+        CredentialKind::Password => BY_PASSWORD,
     };
     let after = |text: &str| START_S + text.parse::<u32>().unwrap();
     for word in words {
