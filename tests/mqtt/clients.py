@@ -15,6 +15,7 @@ import queue
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 import urllib.request
@@ -253,6 +254,30 @@ class Programs(Tests):
                     self.run_program(str(place / "mosquitto_pub"), *at, "-m", "hello", "-r")
                     text = self.run_program(str(place / "mosquitto_sub"), *at, "-C", "1", "-W", str(PATIENCE_S))
                     self.assertEqual(text, "hello\n")
+
+    def test_mosquitto_passwd(self) -> None:
+        place = Path(os.environ["MOSQUITTO"])
+        with tempfile.TemporaryDirectory(prefix="crore-users-") as folder:
+            users, file = Path(folder, "users"), Path(folder, "crore.toml")
+            users.touch(0o600)
+            for user in ("anna", "ben"):
+                self.run_program(str(place / "mosquitto_passwd"), "-b", str(users), user, f"secret of {user}")
+            file.write_text(
+                f'[entitlement]\nmode = "tokens"\nusers_file = "{users}"\n'
+                '[[grant]]\nsubscribe = ["u/{sub}"]\npublish = ["u/{sub}"]\n'
+            )
+            node = Node("--config", str(file))
+            self.addCleanup(node.end)
+            for version in ("mqttv31", "mqttv311", "mqttv5"):
+                with self.subTest(version=version):
+                    at = ["-p", str(node.port), "-V", version, "-q", "1", "-u", "anna", "-P", "secret of anna"]
+                    self.run_program(str(place / "mosquitto_pub"), *at, "-t", "u/anna", "-m", version, "-r")
+                    words = ["-t", "u/anna", "-C", "1", "-W", str(PATIENCE_S)]
+                    text = self.run_program(str(place / "mosquitto_sub"), *at, *words)
+                    self.assertEqual(text, f"{version}\n")
+                    for wrong in (["-P", "secret of ben"], ["-u", "cleo"]):
+                        refused = [str(place / "mosquitto_pub"), *at, *wrong, "-t", "u/anna", "-m", "no"]
+                        self.assertNotEqual(subprocess.run(refused, capture_output=True, timeout=PATIENCE_S).returncode, 0)
 
     def test_mqtt_js_over_tcp_and_web_socket(self) -> None:
         authority = self.node.url.removeprefix("http://")

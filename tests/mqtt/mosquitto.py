@@ -49,6 +49,16 @@ filter = "$mqtt/#"
 log = "disk"
 """
 
+#: With users, each may do everything.
+FOR_USERS = """
+[[grant]]
+subscribe = ["#"]
+publish = ["#"]
+"""
+
+#: What clients without a user may do, with "allow_anonymous true" beside a password file.
+FOR_ANONYMOUS = ("entitlement.anonymous_subscribe", "entitlement.anonymous_publish")
+
 
 def become_crore(program: str, arguments: list[str]) -> None:
     """Replaces this process by Crore, with what Mosquitto's arguments mean."""
@@ -62,6 +72,7 @@ def become_crore(program: str, arguments: list[str]) -> None:
             ports += translate(Path(next(arguments)).read_text(), options)
     ports = ports or ["1883"]
     options["mqtt.listen"] = ",".join(f"127.0.0.1:{port}" for port in ports)
+    tables = translate_access(options, ports[0])
     if options.pop("persistence", "false") == "true":
         data = Path(f"crore-{ports[0]}").resolve()
         # A test begins anew by removing the file of Mosquitto's sessions.
@@ -70,9 +81,10 @@ def become_crore(program: str, arguments: list[str]) -> None:
             shutil.rmtree(data)
         database.touch()
         options["node.data_dir"] = str(data)
-        Path(f"crore-{ports[0]}.toml").write_text(ON_DISK)
+        tables += ON_DISK
     words = [program, "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
-    if "node.data_dir" in options:
+    if tables:
+        Path(f"crore-{ports[0]}.toml").write_text(tables)
         words += ["--config", f"crore-{ports[0]}.toml"]
     for key, value in options.items():
         words += ["--set", f"{key}={value}"]
@@ -80,9 +92,27 @@ def become_crore(program: str, arguments: list[str]) -> None:
     os.execve(program, words, bare)
 
 
+def translate_access(options: dict[str, str], port: str) -> str:
+    """Fills in who may connect; the tables of the configuration."""
+    is_open = options.pop("allow_anonymous", "true") == "true"
+    users = options.pop("password_file", None)
+    if is_open and users is None:
+        return ""
+    if users is None:
+        users = f"crore-{port}.users"
+        Path(users).write_text("")
+    options["entitlement.mode"] = "tokens"
+    options["entitlement.users_file"] = users
+    if is_open:
+        options.update(dict.fromkeys(FOR_ANONYMOUS, "#"))
+    return FOR_USERS
+
+
 def translate(configuration: str, options: dict[str, str]) -> list[str]:
     """Fills in Crore's options; the ports."""
     ports = []
+    # The default beside a file with a port.
+    options["allow_anonymous"] = "false"
     for line in configuration.splitlines():
         key, _, value = line.strip().partition(" ")
         match key:
@@ -90,6 +120,8 @@ def translate(configuration: str, options: dict[str, str]) -> list[str]:
                 ports.append(value.split()[0])
             case "max_inflight_messages":
                 options["mqtt.inflight_max"] = options["mqtt.receive_max"] = value
+            case "allow_anonymous" | "password_file":
+                options[key] = value
             case "persistence":
                 options["persistence"] = value
             case "max_keepalive":

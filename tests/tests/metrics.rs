@@ -177,6 +177,15 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
             ("crore_api_keys", "api_keys"),
         ],
     ),
+    (
+        "crates/entitlement/tests/passwords.rs",
+        "users with passwords",
+        &[
+            ("crore_password_hashes_total", "password_hashes"),
+            ("crore_password_cache_hits_total", "password_cache_hits"),
+            ("crore_password_users", "users"),
+        ],
+    ),
     ("tests/tests/entitlement_revocations.rs", "revocations", &[("crore_revocations", "")]),
     ("tests/tests/entitlement_tokens.rs", "keys of tokens", &[("crore_token_keys", "")]),
     (

@@ -144,7 +144,8 @@ pub trait Authenticator: Send + Sync {
         now_s: u64,
     ) -> Decision;
 
-    /// Whether this decision takes so long that it is to be made on a thread beside the I/O threads.
+    /// Whether this decision takes so long that it is to be made on a thread beside the I/O
+    /// threads.
     fn is_slow(&self, kind: CredentialKind, bytes: &[u8], digest: Digest) -> bool {
         let _ = (kind, bytes, digest);
         false
@@ -172,8 +173,8 @@ pub struct Decision {
 pub struct Entitlement {
     /// The digest of the credential.
     pub digest: Digest,
-    /// The subject: `sub` of a token, the name of an API key or a user; at most [`SUBJECT_BYTES_MAX`] bytes,
-    /// may be empty.
+    /// The subject: `sub` of a token, the name of an API key or a user; at most
+    /// [`SUBJECT_BYTES_MAX`] bytes, may be empty.
     pub subject: Box<str>,
     /// A hash of `jti`, by which a token is revoked; 0 for none.
     pub token_id: u64,

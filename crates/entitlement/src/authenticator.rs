@@ -220,6 +220,10 @@ impl TokenAuthenticator {
         signatures_count: &mut u32,
     ) -> Result<Entitlement, Refusal> {
         let (name, password) = user_and_password(credential).ok_or(Refusal::Password)?;
+        // The hash of an empty password is in a file by mistake.
+        if password.is_empty() {
+            return Err(Refusal::Password);
+        }
         let state = self.state();
         let Some(user) = state.users.get(name) else {
             return match other_secret(password) {
@@ -429,6 +433,7 @@ impl Authenticator for TokenAuthenticator {
         };
         let state = self.state();
         match state.users.get(name) {
+            _ if password.is_empty() => false,
             Some(user) => !user.has_accepted(digest),
             None => !state.users.is_empty() && other_secret(password).is_none(),
         }

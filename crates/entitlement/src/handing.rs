@@ -2,9 +2,9 @@
 //!
 //! For live upgrades, not for I/O threads. The state has the revocations, so that those without a
 //! file stay in force, and the presented API keys and accepted users, so that their clients keep
-//! their sessions. It does not have fetched keys: the next process fetches them as at a start. Invariant: from
-//! [`TokenAuthenticator::hold_revocations`] on, no revocation is added that the next authenticator
-//! would miss.
+//! their sessions. It does not have fetched keys: the next process fetches them as at a start.
+//! Invariant: from [`TokenAuthenticator::hold_revocations`] on, no revocation is added that the
+//! next authenticator would miss.
 
 use crate::authenticator::TokenAuthenticator;
 use crate::revocation_file;

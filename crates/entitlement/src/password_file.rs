@@ -163,8 +163,8 @@ fn user_of(line: &[u8]) -> Result<User, String> {
 mod tests {
     use super::*;
 
-    /// By `mosquitto_passwd` of Mosquitto 2.0.11 and by hand; the passwords are `secret`, `s:e$cret`
-    /// and `secret`.
+    /// Two lines of `mosquitto_passwd` 2.0.11 and one of Mosquitto 1. The passwords are `secret`,
+    /// `s:e$cret` and `secret`.
     const FILE: &str = "\
         anna:$7$101$bQNogf9Z1MYoZdTe$uImp7gikJiBqWa+r5nZpqAm7GvBdVslmHqIhqEEnHN1O/0vhukJRgr2hWfaWX3XF3iMbLNu0VQ8KCQYRx1QBLg==\n\
         ben:$7$101$BjqQFg3jZCaqUxuH$KPX83c28BErKW3LMmBirEoiRVMf5mqk98/ZitS7KZiUND89o5FXXVWxm3kMAUHqzZIesnmiU5BYl8AOxpjBp3w==\n\

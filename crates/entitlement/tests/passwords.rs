@@ -14,7 +14,7 @@ use entitlement::{AuthenticatorSettings, TokenAuthenticator};
 use support::{NOW_S, authenticator_of, claims, hmac, hmac_key};
 use wire::native::ErrorCode;
 
-/// By `mosquitto_passwd`: `secret` of anna, `s:e$cret` of ben.
+/// Lines of `mosquitto_passwd`. The passwords are `secret` and `s:e$cret`.
 const ANNA: &str = "anna:$7$101$bQNogf9Z1MYoZdTe$uImp7gikJiBqWa+r5nZpqAm7GvBdVslmHqIhqEEnHN1O/0vhukJRgr2hWfaWX3XF3iMbLNu0VQ8KCQYRx1QBLg==\n";
 const BEN: &str = "ben:$7$101$BjqQFg3jZCaqUxuH$KPX83c28BErKW3LMmBirEoiRVMf5mqk98/ZitS7KZiUND89o5FXXVWxm3kMAUHqzZIesnmiU5BYl8AOxpjBp3w==\n";
 
@@ -76,6 +76,16 @@ fn a_password_is_hashed_once() {
     let statistics = authenticator.statistics();
     assert_eq!((statistics.password_hashes, statistics.password_cache_hits), (4, 1));
     assert_eq!((statistics.users, statistics.accepted, statistics.unauthorized), (2, 3, 2));
+}
+
+#[test]
+fn an_empty_password_is_never_right() {
+    let line = "empty:$6$c2FsdGVkIGJ5IHVz$4JfNCqNt4UztHk2AklPy2VmVRzKERk2V2vfJTdTUbYYw/tlpfsweO9+OXIXqpAijAi3tGv4YIoFz0BVAvsO/kw==";
+    let user = users(&[line]).remove(0);
+    assert!(user.password.verifies(b""));
+    let authenticator = authenticator_of(settings(&[line], &[]));
+    assert!(!is_slow(&authenticator, "empty", ""));
+    assert_eq!(presented(&authenticator, "empty", "").result, Err(ErrorCode::Unauthorized));
 }
 
 #[test]

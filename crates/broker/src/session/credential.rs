@@ -100,8 +100,8 @@ pub(crate) fn close_of(code: ErrorCode) -> CloseCode {
 /// A credential, and what kind it is.
 type Found<'a> = (CredentialKind, Cow<'a, [u8]>);
 
-/// The credential of a request: `Authorization: Bearer`, `X-API-Key`, or `token=` in the query; on a
-/// node with users that have passwords `Authorization: Basic`, too. Other schemes of
+/// The credential of a request: `Authorization: Bearer`, `X-API-Key`, or `token=` in the query; on
+/// a node with users that have passwords `Authorization: Basic`, too. Other schemes of
 /// `Authorization` are not ours; a proxy may have its own.
 pub(crate) fn credential_of<'a>(
     request: &Request<'a>,
@@ -115,7 +115,7 @@ pub(crate) fn credential_of<'a>(
             count += 1;
         }
         if takes_passwords && let Some(encoded) = of_scheme(value, b"basic") {
-            // What is no name and password is no credential of anybody: it is refused.
+            // Nobody has an empty credential, so malformed ones are refused.
             let joined = basic(encoded).unwrap_or_default();
             found = Some((CredentialKind::Password, Cow::Owned(joined)));
             count += 1;
@@ -140,7 +140,8 @@ pub(crate) fn credential_of<'a>(
     }
 }
 
-/// What follows a scheme, which may be in any case (RFC 9110, section 11.1; RFC 6750, section 2.1).
+/// The text after a scheme, which may be in any case (RFC 9110, section 11.1; RFC 6750, section
+/// 2.1).
 fn of_scheme<'a>(value: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     let (scheme, rest) = value.split_at_checked(wanted.len())?;
     let is_wanted = scheme.eq_ignore_ascii_case(wanted);

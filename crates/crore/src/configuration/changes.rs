@@ -135,8 +135,8 @@ fn compare_logs(running: &Configuration, wanted: &Configuration, changes: &mut V
     }
 }
 
-/// Keys and grants are compared as a whole: the result reports added, removed and changed keys, never their
-/// values.
+/// Keys and grants are compared as a whole: the result reports added, removed and changed keys,
+/// never their values.
 fn compare_keys(running: &Configuration, wanted: &Configuration, changes: &mut Vec<Change>) {
     let tables =
         |all: &Configuration| [all.token_keys.clone(), all.api_keys.clone(), all.grants.clone()];

@@ -4,8 +4,8 @@
 //! `news`, for a minute from the script's start. `h:` is for history, `i:` the time of issue in
 //! seconds after the start, `j:` a number by which it is revoked, `n:` subscriptions at most, `c:`
 //! connections at most, `r:` publications a second, `o:` the issuer. `all` may do everything. A
-//! token that begins with `bad` is invalid. Of a user with a password the name is the first word, and
-//! the password has the others.
+//! token that begins with `bad` is invalid. Of a user with a password the name is the first word,
+//! and the password has the others.
 
 use broker::entitlement::{
     Authenticator, BY_PASSWORD, CredentialKind, Decision, Digest, Entitlement, EntitlementLimits,

@@ -47,8 +47,8 @@ options! {
     /// The shortest interval of these fetches, when a token names an unknown key or a fetch has
     /// failed.
     jwks_refresh_min: Duration = "30s", seconds(1, DAY_S), Restart;
-    /// A file with users and the hashes of their passwords, as `mosquitto_passwd` writes it; read at
-    /// the start and at a reload. For clients of MQTT with user name and password, and for HTTP
+    /// A file with users and the hashes of their passwords, as `mosquitto_passwd` writes it; read
+    /// at the start and at a reload. For clients of MQTT with user name and password, and for HTTP
     /// Basic authentication. [[grant]] has the users' permissions.
     users_file: Option<PathBuf> = example "/etc/crore/users", text(4_096), Reload;
     /// Time before the expiry of its token at which a client receives a notice.

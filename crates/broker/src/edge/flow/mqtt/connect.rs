@@ -1,9 +1,9 @@
 //! CONNECT: the client is identified, takes its name, and gets CONNACK.
 //!
 //! Step 3 of the path. The password is the credential: a token, or an API key. On a node with users
-//! that have passwords, user name and password together are it. The home of the
-//! client's name ends the connection that has the name before, and gives the session that sleeps;
-//! until its answer the connection is not read.
+//! that have passwords, user name and password together are it. The home of the client's name ends
+//! the connection that has the name before, and gives the session that sleeps; until its answer the
+//! connection is not read.
 
 use crate::edge::access::Presented;
 use crate::edge::{Edge, Pressure};
