@@ -158,3 +158,93 @@ fn decide(authenticator: &dyn Authenticator, address: &Address, tasks: &Receiver
         address.send(Post::Control(Control::Decided(decided)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mailbox::{Mailbox, ThreadMailbox};
+    use broker::entitlement::Decision;
+    use broker::mail::EdgeId;
+    use broker::now::Now;
+    use broker::settings::Settings;
+    use net::Wake;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    /// Refuses, and counts.
+    #[derive(Default)]
+    struct Strict(AtomicU32);
+
+    impl Authenticator for Strict {
+        fn authenticate(&self, _: CredentialKind, _: &[u8], _: Digest, now_s: u64) -> Decision {
+            assert_eq!(now_s, 7);
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Decision { result: Err(ErrorCode::Unauthorized), signatures_count: 1 }
+        }
+
+        fn is_revoked(&self, _: &Entitlement) -> bool {
+            false
+        }
+    }
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl Wake for Nobody {
+        fn wake(&self) {}
+    }
+
+    fn mailbox() -> ThreadMailbox {
+        let logs: Vec<Option<Sender<crate::mailbox::ToLog>>> = Vec::new();
+        let (mut mailboxes, _) = ThreadMailbox::mesh(vec![Arc::new(Nobody)], logs.into(), None);
+        mailboxes.remove(0)
+    }
+
+    fn task(number: u32) -> Task {
+        Task {
+            connection: Key { index: number, generation: 0 },
+            purpose: Purpose::Hello,
+            kind: CredentialKind::Password,
+            credential: Zeroizing::new(vec![0]),
+            digest: Digest([0; 16]),
+            now_s: 7,
+        }
+    }
+
+    #[test]
+    fn answers_come_by_the_mailbox_in_order() {
+        let mut mailbox = mailbox();
+        let thread = spawn(Arc::new(Strict::default()), mailbox.address().unwrap()).unwrap();
+        (0..100).for_each(|number| thread.send(task(number)).unwrap());
+        let mut posts = Vec::new();
+        while posts.len() < 100 {
+            mailbox.wait(&mut posts, Duration::from_secs(60));
+        }
+        let connections = posts.iter().map(|post| match post {
+            Post::Control(Control::Decided(decided)) => decided.connection.index,
+            other => panic!("{other:?}"),
+        });
+        assert!(connections.eq(0..100));
+        assert_eq!(mailbox.counts(), (0, 0), "a live upgrade counts letters between shards only");
+    }
+
+    #[test]
+    fn questions_of_lost_connections_cost_nothing() {
+        let authenticator = Arc::new(Strict::default());
+        let mut slow = SlowDecisions::new(authenticator.clone(), mailbox().address().unwrap());
+        let settings = Settings {
+            edges_count: 1,
+            homes_count: 1,
+            node_name: "test".into(),
+            ..Settings::default()
+        };
+        let mut edge = Edge::new(Arc::new(settings), EdgeId(0), Now::default());
+        for number in 0..200 {
+            let Task { connection, purpose, kind, digest, .. } = task(number);
+            let credential = vec![0; 10].into();
+            slow.push(Question { connection, purpose, kind, credential, digest });
+        }
+        assert_eq!(slow.feed(&mut edge, 7), 2_000);
+        assert!(slow.thread.is_none() && authenticator.0.load(Ordering::Relaxed) == 0);
+    }
+}

@@ -115,7 +115,7 @@ pub(crate) fn credential_of<'a>(
             count += 1;
         }
         if takes_passwords && let Some(encoded) = of_scheme(value, b"basic") {
-            // Nobody has an empty credential, so malformed ones are refused.
+            // A malformed value becomes an empty credential, which is refused.
             let joined = basic(encoded).unwrap_or_default();
             found = Some((CredentialKind::Password, Cow::Owned(joined)));
             count += 1;
