@@ -19,6 +19,9 @@ _crore() {
             crore,bench)
                 cmd="crore__subcmd__bench"
                 ;;
+            crore,bridge)
+                cmd="crore__subcmd__bridge"
+                ;;
             crore,cluster)
                 cmd="crore__subcmd__cluster"
                 ;;
@@ -228,6 +231,9 @@ _crore() {
                 ;;
             crore__subcmd__help,bench)
                 cmd="crore__subcmd__help__subcmd__bench"
+                ;;
+            crore__subcmd__help,bridge)
+                cmd="crore__subcmd__help__subcmd__bridge"
                 ;;
             crore__subcmd__help,cluster)
                 cmd="crore__subcmd__help__subcmd__cluster"
@@ -494,7 +500,7 @@ _crore() {
 
     case "${cmd}" in
         crore)
-            opts="-h -V --help --version serve demo pub sub history top conn topic bench doctor plan log engine cluster login tls token drain health config upgrade metrics version completion man help"
+            opts="-h -V --help --version serve demo pub sub history top conn topic bench doctor plan log engine cluster login tls token drain health config bridge upgrade metrics version completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1062,6 +1068,20 @@ _crore() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__bridge)
+            opts="-h -V --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;
@@ -1952,7 +1972,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__help)
-            opts="serve demo pub sub history top conn topic bench doctor plan log engine cluster login tls token drain health config upgrade metrics version completion man help"
+            opts="serve demo pub sub history top conn topic bench doctor plan log engine cluster login tls token drain health config bridge upgrade metrics version completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2052,6 +2072,20 @@ _crore() {
         crore__subcmd__help__subcmd__bench__subcmd__sub)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__bridge)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

@@ -1,8 +1,8 @@
 //! The command line. Each command declares its arguments beside its code.
 
 use crate::commands::{
-    bench, cluster, completion, config, conn, demo, drain, engine, health, history, log, login,
-    publish, serve, subscribe, tls, token, top, topic, upgrade,
+    bench, bridge, cluster, completion, config, conn, demo, drain, engine, health, history, log,
+    login, publish, serve, subscribe, tls, token, top, topic, upgrade,
 };
 use crate::{doctor, plan};
 use clap::{Parser, Subcommand};
@@ -63,6 +63,9 @@ pub enum Command {
     Health(health::Arguments),
     /// Show, check or explain the configuration.
     Config(config::Arguments),
+    /// Print the configuration that does what a configuration of Mosquitto does, with a remark on
+    /// each line that has no equivalent.
+    Bridge(bridge::Arguments),
     /// Upgrade a running node in place to the program now on disk. Clients stay connected and miss
     /// nothing.
     Upgrade(upgrade::Arguments),

@@ -22,6 +22,7 @@ mod journal;
 mod logging;
 mod memory_ceiling;
 mod metrics;
+mod mosquitto;
 mod operators_socket;
 mod plan;
 mod private_files;

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub mod bench;
+pub mod bridge;
 pub mod cluster;
 pub mod completion;
 pub mod config;
@@ -60,6 +61,7 @@ pub fn run(command: Command) -> Result<(), Ending> {
         Command::Drain(arguments) => drain::run(&arguments),
         Command::Health(arguments) => health::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
+        Command::Bridge(arguments) => bridge::run(&arguments),
         Command::Metrics => metrics::run(),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
         Command::Version => version::run(),

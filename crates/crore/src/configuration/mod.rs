@@ -22,10 +22,10 @@ mod variables;
 
 pub use entries::{Configuration, Entry};
 use fault::{Fault, Faults, Origin};
-use options::OptionSpec;
 #[cfg(test)]
-use std::path::Path;
-use std::path::PathBuf;
+pub use file::read as read_file;
+use options::OptionSpec;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use value::{Refusal, Value};
 
@@ -103,7 +103,6 @@ pub fn check(configuration: &Configuration) -> Result<(), Faults> {
 ///
 /// # Errors
 /// All its faults.
-#[cfg(test)]
 pub fn load_text(path: &Path, text: &str) -> Result<Configuration, Faults> {
     let mut faults = Vec::new();
     let mut configuration = Configuration::default();
