@@ -85,10 +85,13 @@ impl Users {
 
     /// The users who have proved their passwords.
     pub(crate) fn accepted(&self) -> Vec<Accepted> {
-        let of = |(name, known): (&Box<str>, &Known)| {
-            Some((name.clone(), known.accepted()?, known.password.fingerprint()))
-        };
-        self.users.iter().filter_map(of).collect()
+        let mut all = Vec::new();
+        for (name, known) in &self.users {
+            if let Some(digest) = known.accepted() {
+                all.push((name.clone(), digest, known.password.fingerprint()));
+            }
+        }
+        all
     }
 
     /// Restores them; those whose hash is another by now are ignored.

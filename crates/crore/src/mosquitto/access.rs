@@ -59,7 +59,7 @@ pub fn translate(lines: &[Line]) -> Access {
                 }
             }
             other => {
-                let text = format!("\"{}\" is no word of an access list", quote(other));
+                let text = format!("unknown word {}", quote(other));
                 access.remarks.push(line.remark(text));
             }
         }
@@ -116,7 +116,7 @@ fn entry(line: &Line, who: Who) -> Result<Entry<'_>, String> {
     }
     match Filter::parse(&filter) {
         Ok(_) => Ok(Entry { line, who, reads, writes, filter }),
-        Err(error) => Err(format!("{} is no filter: {error}", quote(topic))),
+        Err(error) => Err(format!("{} is not a filter: {error}", quote(topic))),
     }
 }
 
@@ -225,12 +225,12 @@ mod tests {
         check("pattern read c/%c", "client identifier");
         check("pattern read dev-%u/x", "part of a level");
         check("topic read $SYS/#", "$SYS");
-        check("topic read a/#/b", "no filter");
-        check("topic read", "no filter");
+        check("topic read a/#/b", "not a filter");
+        check("topic read", "not a filter");
         check("topic read u/{sub}", "stands for");
-        check("tpic read a", "no word");
+        check("tpic read a", "unknown word tpic");
         check("user", "name");
-        check(&format!("topic {}", "a".repeat(300)), "no filter");
+        check(&format!("topic {}", "a".repeat(300)), "not a filter");
     }
 
     #[test]

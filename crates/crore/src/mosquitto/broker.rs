@@ -1,4 +1,4 @@
-//! What a Mosquitto configuration says, option by option.
+//! The options of a Mosquitto configuration, line by line.
 
 use super::known::{self, Fate};
 use super::source::{Line, Remark, quote};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// A listener.
 #[derive(Clone, Default, Debug)]
 pub struct Listener {
-    /// Where it stands; empty for the default one.
+    /// The place of its line; empty for the default listener.
     pub place: String,
     /// Its port; none where Crore cannot listen there.
     pub port: Option<u16>,
@@ -131,7 +131,7 @@ impl Broker {
     fn unknown(&mut self, line: &Line) {
         let meant = nearest(&line.key, known::OPTIONS.iter().map(|(name, _)| *name));
         let hint = meant.map_or(String::new(), |meant| format!(", did you mean {meant}?"));
-        let text = format!("{} is no option of Mosquitto{hint}", quote(&line.key));
+        let text = format!("{}: unknown option{hint}", quote(&line.key));
         self.remarks.push(line.remark(text));
     }
 

@@ -1,4 +1,4 @@
-//! Lines of Mosquitto's files: words, and where each line stands.
+//! Lines of Mosquitto's files: words, and the place of each line.
 //!
 //! Invariants: no input panics; a file has a bound; a place and a quote have no control characters,
 //! so that they fit into a comment.
@@ -15,7 +15,7 @@ const QUOTE_CHARS_MAX: usize = 80;
 /// A line with content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// Where it stands: `line 12`, or `FILE, line 12` outside of the main file.
+    /// Its place: `line 12`, or `FILE, line 12` outside of the main file.
     pub place: String,
     /// The first word.
     pub key: String,
@@ -26,7 +26,7 @@ pub struct Line {
 /// A sentence about a line of Mosquitto's files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Remark {
-    /// Where the line stands.
+    /// The place of the line.
     pub place: String,
     /// The sentence.
     pub text: String,

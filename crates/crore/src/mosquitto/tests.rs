@@ -83,7 +83,7 @@ fn malformed_input_never_panics() {
     }
 }
 
-/// What Mosquitto refuses is not permitted here.
+/// The result refuses all that Mosquitto refuses.
 #[test]
 fn access_is_never_wider() {
     let is_closed = |text: &str| {

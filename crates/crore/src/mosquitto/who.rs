@@ -1,4 +1,4 @@
-//! Who may connect and do what: `allow_anonymous`, the password file and the access list.
+//! Access control: `allow_anonymous`, the password file and the access list.
 
 use super::access::{self, Access, Who};
 use super::broker::Broker;
@@ -105,9 +105,9 @@ fn apply(control: &mut Control, access: Access, is_open: bool) {
 /// Clients without a user have no name.
 fn without_names(permissions: &Permissions) -> Permissions {
     let nameless = |filters: &[Box<str>]| {
-        let has_no_name =
-            |filter: &&Box<str>| !filter.split('/').any(|level| level == SUBJECT_PLACE);
-        filters.iter().filter(has_no_name).cloned().collect()
+        let is_name = |level: &str| level == SUBJECT_PLACE;
+        let all = filters.iter();
+        all.filter(|filter| !filter.split('/').any(is_name)).cloned().collect()
     };
     Permissions {
         subscribe: nameless(&permissions.subscribe),
