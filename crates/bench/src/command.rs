@@ -13,7 +13,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use crate::choice::{Ack, Choice};
 use crate::control::{Control, Order as ControlOrder};
 use crate::engine::{
-    Absence, Beginning, Common, Echoes, EchoesConfig, Handle, Load, Order, Publishers,
+    Absence, Beginning, Common, Echoes, EchoesConfig, Handle, Load, MqttOptions, Order, Publishers,
     PublishersConfig, Route, Subscribers, SubscribersConfig, Summary, Topics, Transport, Window,
 };
 use crate::ledger_file::{self, Awaited};
@@ -58,10 +58,11 @@ pub enum BenchCommand {
 /// Arguments of all workloads.
 #[derive(Clone, Debug, Args)]
 pub struct CommonArguments {
-    /// URL of a node. May be repeated; clients are spread evenly over the URLs
-    #[arg(long = "url", value_name = "URL", default_value = "ws://127.0.0.1:8800")]
+    /// URL of a node. May be repeated; clients are spread evenly over the URLs. By default
+    /// ws://127.0.0.1:8800, with --transport mqtt mqtt://127.0.0.1:1883
+    #[arg(long = "url", value_name = "URL")]
     pub urls: Vec<String>,
-    /// With wss:// or https://: trust the certificates of this PEM file instead of the system's
+    /// With wss://, https:// or mqtts://: trust the certificates of this PEM file instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub ca: Option<std::path::PathBuf>,
     /// Accept any certificate
@@ -116,8 +117,14 @@ pub struct SubCommand {
     #[command(flatten)]
     pub common: CommonArguments,
     /// Protocol of the subscribers
-    #[arg(long, value_enum, default_value_t = Transport::Ws)]
+    #[arg(long, alias = "protocol", value_enum, default_value_t = Transport::Ws)]
     pub transport: Transport,
+    /// With --transport mqtt: QoS of the subscriptions, 0 or 1
+    #[arg(long, value_name = "QOS", default_value_t = 1, value_parser = clap::value_parser!(u8).range(..=1))]
+    pub qos: u8,
+    /// Options of MQTT.
+    #[command(flatten)]
+    pub mqtt: MqttOptions,
     /// Number of clients
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub clients: u64,
@@ -161,8 +168,8 @@ pub struct SubCommand {
     /// Offer compression (permessage-deflate). The node accepts it if websocket.compression is on
     #[arg(long)]
     pub compress: bool,
-    /// Send HELLO and subscriptions after the WebSocket handshake instead of with it, which costs
-    /// one more round trip
+    /// Send HELLO and subscriptions after the WebSocket handshake (over MQTT: after CONNACK)
+    /// instead of with it, which costs one more round trip
     #[arg(long)]
     pub late_hello: bool,
     /// Time after which all connections are closed at once
@@ -188,6 +195,12 @@ pub struct PubCommand {
     /// Arguments of all workloads.
     #[command(flatten)]
     pub common: CommonArguments,
+    /// Protocol of the publishers: ws or mqtt
+    #[arg(long, alias = "protocol", value_enum, default_value_t = Transport::Ws)]
+    pub transport: Transport,
+    /// Options of MQTT.
+    #[command(flatten)]
+    pub mqtt: MqttOptions,
     /// Number of connections that share the load
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub connections: u64,
@@ -203,7 +216,7 @@ pub struct PubCommand {
     /// Size of a message in bytes, at least 38; random characters
     #[arg(long, value_name = "SIZE", default_value = "512", value_parser = parse_size)]
     pub size: u64,
-    /// Acknowledgement of each message
+    /// Acknowledgement of each message. Over MQTT, none means QoS 0 and appended QoS 1
     #[arg(long, value_enum, default_value_t = Ack::Appended)]
     pub ack: Ack,
     /// Maximum number of unacknowledged messages of one connection
@@ -264,7 +277,7 @@ pub fn run(command: BenchCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode>
 }
 
 fn run_sub(command: SubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let common = common(&command.common, client::url::TARGET)?;
+    let common = common(&command.common, command.transport, client::url::TARGET)?;
     check_tls(&common)?;
     let absence = |after: Option<Duration>, span: Option<Duration>| {
         after.zip(span).map(|(after, span)| Absence { after, span })
@@ -272,6 +285,8 @@ fn run_sub(command: SubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let receive_bytes = command.receive_buffer.map(usize::try_from).transpose();
     let config = SubscribersConfig {
         transport: command.transport,
+        mqtt: command.mqtt,
+        qos: command.qos,
         clients: command.clients,
         topics: Topics {
             pattern: command.topics,
@@ -320,10 +335,12 @@ fn run_sub(command: SubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
 }
 
 fn run_pub(command: PubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let common = common(&command.common, client::url::TARGET)?;
+    let common = common(&command.common, command.transport, client::url::TARGET)?;
     check_tls(&common)?;
     let config = PublishersConfig {
         common,
+        transport: command.transport,
+        mqtt: command.mqtt,
         connections: command.connections,
         load: Load {
             topics: command.topics,
@@ -356,7 +373,7 @@ fn run_pub(command: PubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
 }
 
 fn run_echo(command: EchoCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let common = common(&command.common, ECHO_TARGET)?;
+    let common = common(&command.common, Transport::Ws, ECHO_TARGET)?;
     // The control interface may add addresses with TLS later.
     if command.control.is_none() {
         check_tls(&common)?;
@@ -448,8 +465,15 @@ fn watch(
     Ok(summary)
 }
 
-fn common(arguments: &CommonArguments, target: &str) -> anyhow::Result<Common> {
-    let mut common = Common::with_target(&arguments.urls, target)?;
+fn common(
+    arguments: &CommonArguments,
+    transport: Transport,
+    target: &str,
+) -> anyhow::Result<Common> {
+    let mut common = match &arguments.urls[..] {
+        [] => Common::with_target(&[transport.url().to_owned()], target)?,
+        urls => Common::with_target(urls, target)?,
+    };
     common.local_addresses =
         Sources::parse_addresses(&arguments.local_addresses).map_err(anyhow::Error::msg)?;
     common.connect_rate = arguments.connect_rate;
@@ -473,7 +497,7 @@ fn check_tls(common: &Common) -> anyhow::Result<()> {
     let has_tls = common.routes.iter().any(|route| route.tls_name.is_some());
     if !has_tls && common.tls != tls::ClientSettings::default() {
         anyhow::bail!(
-            "--ca, --insecure, --tls-resume and --tls12 are for addresses with TLS, and none is wss:// or https://"
+            "--ca, --insecure, --tls-resume and --tls12 are for addresses with TLS, and none is wss://, https:// or mqtts://"
         );
     }
     Ok(())
@@ -512,6 +536,13 @@ mod tests {
         assert_eq!((sub.transport, sub.clients, sub.topics.len()), (Transport::Sse, 5, 9));
         assert_eq!((sub.common.connect_rate, sub.topics_per_client), (1_000.0, 3));
         assert_eq!(sub.common.warm_up, Duration::from_secs(5));
+        let Ok(BenchCommand::Sub(sub)) =
+            parse("sub --url mqtts://a --protocol mqtt --qos 0 --mqtt-version 3 --keep-alive 60s")
+        else {
+            panic!("not parsed")
+        };
+        assert_eq!((sub.transport, sub.qos), (Transport::Mqtt, 0));
+        assert_eq!(sub.mqtt.keep_alive, Duration::from_secs(60));
         let Ok(BenchCommand::Pub(publish)) =
             parse("pub --rate 50k --size 1KiB --ack none --connections 4")
         else {
@@ -528,6 +559,8 @@ mod tests {
             "pub --rate -1",
             "echo --every 30",
             "sub --transport udp",
+            "sub --qos 2",
+            "sub --mqtt-version 4",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -79,6 +79,15 @@ impl Pattern {
         self.len
     }
 
+    /// Whether a member may contain one of these letters.
+    pub fn has_any(&self, letters: &[char]) -> bool {
+        self.parts.iter().any(|part| match part {
+            Part::Literal(text) => text.contains(letters),
+            Part::List(members) => members.iter().any(|member| member.contains(letters)),
+            Part::Range { .. } => false,
+        })
+    }
+
     /// Writes member `number` (from 0, modulo the length) at the end of `into`.
     pub fn write(&self, number: u64, into: &mut String) {
         let mut place = number % self.len;

@@ -67,10 +67,19 @@ impl Tokens {
 }
 
 impl WorkerTokens {
+    /// The client at this place of the worker, numbered over all workers.
+    pub fn client(&self, place: u32) -> u64 {
+        u64::from(place) * self.workers + self.worker
+    }
+
+    /// The token of the client at this place of the worker.
+    pub fn token(&self, place: u32) -> Option<&str> {
+        self.tokens.of(self.client(place))
+    }
+
     /// The value of `Authorization` of the client at this place of the worker.
     pub fn authorization(&self, place: u32) -> Option<String> {
-        let token = self.tokens.of(u64::from(place) * self.workers + self.worker)?;
-        Some(format!("Bearer {token}"))
+        Some(format!("Bearer {}", self.token(place)?))
     }
 }
 

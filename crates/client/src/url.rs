@@ -1,4 +1,4 @@
-//! URLs of nodes: `ws://host:port/path` or `wss://...`.
+//! URLs of nodes: `ws://host:port/path` or `wss://...`, and of MQTT: `mqtt://host:port`.
 //!
 //! Place: from the options to the connect and the handshake's request line. Pure.
 
@@ -8,6 +8,9 @@ use std::fmt;
 pub const PORT: u16 = 8800;
 /// The path of the native protocol.
 pub const TARGET: &str = "/crore";
+
+/// The port of MQTT, and that of MQTT with TLS.
+pub const MQTT_PORTS: (u16, u16) = (1883, 8883);
 
 /// One address of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -41,13 +44,46 @@ impl Endpoint {
     /// # Errors
     /// Another scheme, no host, an invalid port, characters that are invalid in a request line.
     pub fn parse(url: &str) -> Result<Endpoint, InvalidUrl> {
-        let invalid = |why: &str| InvalidUrl(format!("`{url}`: {why}"));
         let (rest, default_port, is_tls) = match url.split_once("://") {
             None => (url, PORT, false),
             Some(("ws" | "http", rest)) => (rest, 80, false),
             Some(("wss" | "https", rest)) => (rest, 443, true),
-            Some(_) => return Err(invalid("the scheme is not ws, wss, http or https")),
+            Some(_) => {
+                return Err(InvalidUrl(format!(
+                    "`{url}`: the scheme is not ws, wss, http or https"
+                )));
+            }
         };
+        Endpoint::parse_rest(url, rest, default_port, is_tls)
+    }
+
+    /// Parses `mqtt://host[:port]`, which is also the meaning of a bare `host[:port]`, or
+    /// `mqtts://` with TLS. The ports are [`MQTT_PORTS`].
+    ///
+    /// # Errors
+    /// The errors of [`Endpoint::parse`], or a path.
+    pub fn parse_mqtt(url: &str) -> Result<Endpoint, InvalidUrl> {
+        let invalid = |why: &str| InvalidUrl(format!("`{url}`: {why}"));
+        let (rest, default_port, is_tls) = match url.split_once("://") {
+            None => (url, MQTT_PORTS.0, false),
+            Some(("mqtt", rest)) => (rest, MQTT_PORTS.0, false),
+            Some(("mqtts", rest)) => (rest, MQTT_PORTS.1, true),
+            Some(_) => return Err(invalid("the scheme is not mqtt or mqtts")),
+        };
+        if rest.trim_end_matches('/').contains(['/', '?', '#']) {
+            return Err(invalid("an address of MQTT has no path"));
+        }
+        Endpoint::parse_rest(url, rest, default_port, is_tls)
+    }
+
+    /// Parses what follows the scheme.
+    fn parse_rest(
+        url: &str,
+        rest: &str,
+        default_port: u16,
+        is_tls: bool,
+    ) -> Result<Endpoint, InvalidUrl> {
+        let invalid = |why: &str| InvalidUrl(format!("`{url}`: {why}"));
         let rest = rest.split('#').next().unwrap_or_default();
         let cut = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(cut);
@@ -114,6 +150,23 @@ impl std::str::FromStr for Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn urls_of_mqtt_are_parsed_or_refused() {
+        fn check(url: &str, parsed: Option<(&str, u16, bool)>) {
+            let endpoint = Endpoint::parse_mqtt(url).ok();
+            let found = endpoint.as_ref().map(|it| (it.host.as_str(), it.port, it.is_tls));
+            assert_eq!(found, parsed, "{url}");
+        }
+        check("localhost", Some(("localhost", 1883, false)));
+        check("localhost:9", Some(("localhost", 9, false)));
+        check("mqtt://broker/", Some(("broker", 1883, false)));
+        check("mqtts://broker", Some(("broker", 8883, true)));
+        check("mqtts://[::1]:1", Some(("::1", 1, true)));
+        for wrong in ["", "ws://broker", "mqtt://broker/x", "mqtt://broker:x", "mqtt://u:p@b"] {
+            check(wrong, None);
+        }
+    }
 
     #[test]
     fn urls_are_parsed_or_refused() {

@@ -12,12 +12,12 @@ use std::time::Duration;
 use anyhow::bail;
 use serde::{Deserialize, Serialize};
 
-use super::{Load, Order, Plan, Route, Topics, Window};
+use super::{Load, MqttOptions, Order, Plan, Route, Topics, Window};
 use crate::pattern::Pattern;
 use crate::payload::{Clock, seed_from_entropy};
 use crate::tokens::Tokens;
 
-/// The protocol of subscribers.
+/// The protocol of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -28,6 +28,18 @@ pub enum Transport {
     Sse,
     /// Long polls.
     Http,
+    /// MQTT over TCP or TLS.
+    Mqtt,
+}
+
+impl Transport {
+    /// The URL of a node, where none is given.
+    pub fn url(self) -> &'static str {
+        match self {
+            Transport::Ws | Transport::Sse | Transport::Http => "ws://127.0.0.1:8800",
+            Transport::Mqtt => "mqtt://127.0.0.1:1883",
+        }
+    }
 }
 
 /// Options of all workloads.
@@ -90,6 +102,18 @@ impl Common {
         })
     }
 
+    /// Checks that every address speaks this protocol.
+    pub(super) fn check(&self, transport: Transport) -> anyhow::Result<()> {
+        let is_mqtt = transport == Transport::Mqtt;
+        match self.routes.iter().find(|route| route.is_mqtt != is_mqtt) {
+            None => Ok(()),
+            Some(route) if is_mqtt => {
+                bail!("--transport mqtt needs --url mqtt://{} or mqtts://", route.host)
+            }
+            Some(route) => bail!("{} is an address of MQTT: add --transport mqtt", route.host),
+        }
+    }
+
     /// The plan for this number of clients.
     pub(super) fn plan(&self, clients: u64) -> Plan {
         Plan::new(clients, self.threads, &self.local_addresses, self.routes.len() as u64)
@@ -144,6 +168,10 @@ pub struct SubscribersConfig {
     pub common: Common,
     /// The protocol.
     pub transport: Transport,
+    /// The options of MQTT.
+    pub mqtt: MqttOptions,
+    /// QoS of subscriptions of MQTT, 0 or 1.
+    pub qos: u8,
     /// The number of clients.
     pub clients: u64,
     /// The subscribed topics.
@@ -166,7 +194,8 @@ pub struct SubscribersConfig {
     pub receive_bytes: Option<usize>,
     /// Whether to offer compression over WebSocket.
     pub is_compressed: bool,
-    /// Whether HELLO and subscriptions are sent with the handshake instead of after it.
+    /// Whether subscriptions (over WebSocket: and HELLO) are sent with the handshake instead of
+    /// after it.
     pub is_hello_early: bool,
 }
 
@@ -177,6 +206,8 @@ impl SubscribersConfig {
         SubscribersConfig {
             common,
             transport: Transport::Ws,
+            mqtt: MqttOptions::default(),
+            qos: 1,
             clients,
             topics: Topics { pattern, choice: Default::default(), per_client: 1, seed },
             sample: 0,
@@ -198,6 +229,10 @@ impl SubscribersConfig {
 pub struct PublishersConfig {
     /// The common options.
     pub common: Common,
+    /// The protocol: WebSocket or MQTT.
+    pub transport: Transport,
+    /// The options of MQTT.
+    pub mqtt: MqttOptions,
     /// Number of connections that share the load.
     pub connections: u64,
     /// The load.
@@ -209,6 +244,8 @@ impl PublishersConfig {
     pub fn new(common: Common, topics: Pattern, rate: f64) -> PublishersConfig {
         PublishersConfig {
             common,
+            transport: Transport::Ws,
+            mqtt: MqttOptions::default(),
             connections: 1,
             load: Load {
                 topics,

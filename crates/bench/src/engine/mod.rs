@@ -26,11 +26,13 @@ mod config;
 mod echoes;
 mod left;
 mod link;
+mod mqtt;
 mod native;
 mod plan;
 mod pool;
 mod protocol;
 mod publishers;
+mod publishing;
 mod receivers;
 mod route;
 mod shortage;
@@ -59,16 +61,19 @@ use absences::Absences;
 use assignment::Assignment;
 use auditing::{AuditShare, SharedLedger};
 use left::SharedResults;
+use mqtt::{ClientIds, MqttPublishing, MqttSubscribers, Speech, Subscribing};
 use pool::{CONNECTING_MAX, RETRY_NS_MAX, Shared, Worker};
+use publishing::{NativePublishing, Publishing};
 use receivers::SharedReceivers;
 use route::Routes;
 use sockets::Sockets;
-use subscriptions::Share;
+use subscriptions::{Share, Subscriptions};
 use window::{Outage, Span};
 
 pub use config::{
     Absence, Beginning, Common, EchoesConfig, PublishersConfig, SubscribersConfig, Transport,
 };
+pub use mqtt::{MqttOptions, MqttVersion};
 pub use plan::Plan;
 pub use protocol::{Protocol, Turn};
 pub use publishers::{Load, Order};
@@ -111,10 +116,14 @@ impl Subscribers {
             bail!("a long poll has one topic; use --topics-per-client 1, or sse or ws");
         }
         let common = &config.common;
+        common.check(config.transport)?;
+        if config.transport == Transport::Mqtt && config.beginning != Beginning::Live {
+            bail!("--start needs --transport ws or sse: MQTT has no positions");
+        }
         let plan = common.plan(config.clients);
         let every = config.clients.checked_div(config.sample).unwrap_or(0);
         let sample_every = if config.sample == 0 { 0 } else { every.max(1) };
-        let topics = Arc::new(config.topics);
+        let topics = Arc::new(config.topics.clone());
         let run = Run {
             absences: Absences {
                 return_rate: config.return_rate,
@@ -146,24 +155,7 @@ impl Subscribers {
             }),
             results: run.results.clone(),
         };
-        match config.transport {
-            Transport::Ws => launch(common, &run, |worker, clients| {
-                let sockets = sockets(
-                    native::SUBPROTOCOLS,
-                    shown(common, worker, plan.threads),
-                    config.is_compressed,
-                );
-                let share = share(worker, clients);
-                native::NativeSubscribers::new(sockets, share, config.is_hello_early)
-            }),
-            transport => launch(common, &run, |worker, clients| {
-                let kind = match transport {
-                    Transport::Sse => streams::Kind::EventStream,
-                    _ => streams::Kind::LongPoll,
-                };
-                streams::StreamSubscribers::new(kind, share(worker, clients))
-            }),
-        }
+        launch_subscribers(&config, &run, share)
     }
 }
 
@@ -174,6 +166,10 @@ impl Publishers {
     /// The errors of [`Subscribers::start`].
     pub fn start(mut config: PublishersConfig) -> anyhow::Result<Handle> {
         let common = &config.common;
+        common.check(config.transport)?;
+        if config.transport == Transport::Mqtt && config.load.exactly_once {
+            bail!("exactly once needs --transport ws: MQTT has no numbers of producers");
+        }
         let topics = config.load.topics.len();
         if config.connections == 0 || config.load.size < HEADER_BYTES {
             bail!(
@@ -188,11 +184,23 @@ impl Publishers {
         let run = Run { retry_ns_max: PUBLISHER_RETRY_NS_MAX, ..Run::new(common, plan, clients) };
         config.load.window = run.window.clone();
         let load = Arc::new(config.load);
-        launch(common, &run, |worker, clients| {
-            let sockets = sockets(native::SUBPROTOCOLS, shown(common, worker, workers), false);
-            let results = run.results.clone();
-            publishers::Publishers::new(sockets, load.clone(), worker, workers, clients, results)
-        })
+        match config.transport {
+            Transport::Ws => launch_publishers(common, &run, &load, |worker, _| {
+                let sockets = sockets(native::SUBPROTOCOLS, shown(common, worker, workers), false);
+                NativePublishing::new(sockets, load.publisher, worker, load.exactly_once)
+            }),
+            Transport::Mqtt => {
+                let ids = ClientIds::new();
+                launch_publishers(common, &run, &load, |worker, connections| {
+                    let shown = shown(common, worker, workers);
+                    let speech = Speech::new(config.mqtt, ids, shown, connections);
+                    MqttPublishing::new(speech, connections)
+                })
+            }
+            Transport::Sse | Transport::Http => {
+                bail!("publishers need --transport ws or mqtt")
+            }
+        }
     }
 }
 
@@ -545,6 +553,56 @@ fn launch<P: Protocol>(
         handle.workers.push((shared, waker, thread));
     }
     Ok(handle)
+}
+
+/// Starts the workers of subscribers with the protocol of the configuration.
+fn launch_subscribers(
+    config: &SubscribersConfig,
+    run: &Run,
+    share: impl Fn(u64, u32) -> Share,
+) -> anyhow::Result<Handle> {
+    let common = &config.common;
+    let shown = |worker| shown(common, worker, run.plan.threads);
+    match config.transport {
+        Transport::Ws => launch(common, run, |worker, clients| {
+            let sockets = sockets(native::SUBPROTOCOLS, shown(worker), config.is_compressed);
+            let share = share(worker, clients);
+            native::NativeSubscribers::new(sockets, share, config.is_hello_early)
+        }),
+        Transport::Sse => launch(common, run, |worker, clients| {
+            let share = share(worker, clients);
+            streams::StreamSubscribers::new(streams::Kind::EventStream, share)
+        }),
+        Transport::Http => launch(common, run, |worker, clients| {
+            let share = share(worker, clients);
+            streams::StreamSubscribers::new(streams::Kind::LongPoll, share)
+        }),
+        Transport::Mqtt => {
+            let ids = ClientIds::new();
+            let (options, qos) = (config.mqtt, config.qos);
+            let subscribing = Subscribing { qos, is_early: config.is_hello_early };
+            launch(common, run, |worker, clients| {
+                let speech = Speech::new(options, ids, shown(worker), clients);
+                let subscriptions = Subscriptions::new(share(worker, clients));
+                MqttSubscribers::new(speech, subscriptions, subscribing)
+            })
+        }
+    }
+}
+
+/// Starts the workers of publishers over what `wire` makes.
+fn launch_publishers<W: Publishing>(
+    common: &Common,
+    run: &Run,
+    load: &Arc<Load>,
+    mut wire: impl FnMut(u64, u32) -> W,
+) -> anyhow::Result<Handle> {
+    let workers = run.plan.threads;
+    launch(common, run, |worker, connections| {
+        let (load, results) = (load.clone(), run.results.clone());
+        let wire = wire(worker, connections);
+        publishers::Publishers::new(wire, load, worker, workers, connections, results)
+    })
 }
 
 fn sockets(subprotocols: &'static [&'static str], shown: WorkerTokens, deflate: bool) -> Sockets {

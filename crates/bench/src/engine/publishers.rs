@@ -1,23 +1,15 @@
-//! Publishers over the native protocol: an open loop of intended times, and what became of each
-//! message.
+//! Publishers: an open loop of intended times, and what became of each message.
 //!
-//! Place: a [`Protocol`] of the pool. A topic belongs to one worker and one connection, so that its
-//! messages leave in order. What cannot be sent when it is due waits with its intended time;
-//! nothing is left out, so a backlog shows as latency.
+//! Place: a [`Protocol`] of the pool, over the bytes of a [`Publishing`]. A topic belongs to one
+//! worker and one connection, so that its messages leave in order. What cannot be sent when it is
+//! due waits with its intended time; nothing is left out, so a backlog shows as latency.
 
 use std::sync::Arc;
 
-use wire::native::{
-    Attributes, ClientFrame, Hello, Once, Producer, PublishOptions, Reference, ServerFrame,
-    encode_publish_head,
-};
-use wire::websocket::Opcode;
-
 use super::left::SharedResults;
 use super::link::{Kept, Link};
-use super::native::send;
 use super::protocol::{Protocol, SETTLE_NS, Turn};
-use super::sockets::{Incoming, Sockets};
+use super::publishing::{Meaning, Publication, Publishing};
 use super::window::Window;
 use crate::audit::Entry;
 use crate::pacing::Pace;
@@ -88,8 +80,8 @@ fn everything() -> Arc<Window> {
 }
 
 /// All publishers of a worker.
-pub(super) struct Publishers {
-    sockets: Sockets,
+pub(super) struct Publishers<W> {
+    wire: W,
     load: Arc<Load>,
     worker: u64,
     workers: u64,
@@ -105,7 +97,7 @@ pub(super) struct Publishers {
     turns: u64,
     next_topic: u64,
     name: String,
-    frame: Vec<u8>,
+    payload: Vec<u8>,
     inflight: usize,
     is_ending: bool,
     is_finished: bool,
@@ -114,21 +106,21 @@ pub(super) struct Publishers {
     clock_offset_ns: i64,
 }
 
-impl Publishers {
+impl<W: Publishing> Publishers<W> {
     pub(super) fn new(
-        sockets: Sockets,
+        wire: W,
         load: Arc<Load>,
         worker: u64,
         workers: u64,
         connections: u32,
         results: SharedResults,
-    ) -> Publishers {
+    ) -> Publishers<W> {
         let topics = (load.topics.len() + workers - 1 - worker) / workers;
         let acknowledged =
             if load.exactly_once { vec![Entry::default(); topics as usize] } else { Vec::new() };
         let clock_offset_ns = load.clock.now_ns() as i64 - Clock::Monotonic.now_ns() as i64;
         Publishers {
-            sockets,
+            wire,
             load,
             worker,
             workers,
@@ -142,7 +134,7 @@ impl Publishers {
             turns: 0,
             next_topic: 0,
             name: String::new(),
-            frame: Vec::new(),
+            payload: Vec::new(),
             inflight: 0,
             is_ending: false,
             is_finished: false,
@@ -165,31 +157,25 @@ impl Publishers {
             intended_ns: intended_ns.saturating_add_signed(self.clock_offset_ns),
             sequence: *sequence,
         };
-        let size = load.size.max(HEADER_BYTES);
+        self.payload.clear();
+        header.write(load.size.max(HEADER_BYTES), turn.random, &mut self.payload);
         let link = &mut self.links[place as usize];
-        let mut kept = None;
-        if load.exactly_once {
-            let mut payload = Vec::new();
-            header.write(size, turn.random, &mut payload);
-            kept = Some(Kept {
-                topic,
-                sequence: header.sequence,
-                producer_sequence: link.next_producer_sequence(),
-                payload,
-            });
-        }
+        let kept = load.exactly_once.then(|| Kept {
+            topic,
+            sequence: header.sequence,
+            producer_sequence: link.next_producer_sequence(),
+            payload: self.payload.clone(),
+        });
+        let producer_sequence = kept.as_ref().map(|kept| kept.producer_sequence);
         let mut request = 0;
         if load.acknowledge {
-            request = link.sent(intended_ns, kept.clone());
+            request = link.sent(intended_ns, kept);
             self.inflight += 1;
             turn.tally.inflight += 1;
         }
-        self.begin_frame(place, request, kept.as_ref());
-        match &kept {
-            Some(kept) => self.frame.extend_from_slice(&kept.payload),
-            None => header.write(size, turn.random, &mut self.frame),
-        }
-        send(Opcode::Binary, &self.frame, place, turn);
+        let (topic, payload) = (&self.name[..], &self.payload[..]);
+        let publication = Publication { request, topic, producer_sequence, payload };
+        self.wire.publish(place, &publication, turn);
         turn.tally.sent += 1;
         if load.window.contains(intended_ns) {
             turn.tally.sent_measured += 1;
@@ -206,23 +192,15 @@ impl Publishers {
             || pace.due_ns() >= self.load.window.until_ns()
     }
 
-    /// Writes the name of a topic of this worker.
-    fn name(&mut self, topic: u64) {
-        self.name.clear();
-        self.load.topics.write(self.worker + topic * self.workers, &mut self.name);
-    }
-
-    /// Begins a PUBLISH on the named topic; one that is kept has its producer's number.
-    fn begin_frame(&mut self, place: u32, request: u32, kept: Option<&Kept>) {
-        // Each connection is a producer, so that the numbers of one are in order on the wire.
-        let id = producer_id(self.load.publisher, self.worker, place);
-        let options = PublishOptions {
-            once: kept
-                .map(|kept| Once::Producer(Producer { id: &id, sequence: kept.producer_sequence })),
-            ..PublishOptions::default()
+    /// The time of the next message, if there is one to send.
+    fn due_ns(&self) -> Option<u64> {
+        if self.is_ending || self.open < self.connections {
+            return None;
+        }
+        let Some(pace) = &self.pace else {
+            return Some(0);
         };
-        self.frame.clear();
-        encode_publish_head(request, &self.name, &options, &Attributes::default(), &mut self.frame);
+        (!self.is_over()).then(|| pace.due_ns().max(self.stuck_until_ns))
     }
 
     /// After a reconnect, unanswered publications are sent again first, in order.
@@ -233,9 +211,13 @@ impl Publishers {
             .collect();
         for (request, kept) in again {
             self.name(kept.topic);
-            self.begin_frame(place, request, Some(&kept));
-            self.frame.extend_from_slice(&kept.payload);
-            send(Opcode::Binary, &self.frame, place, turn);
+            let publication = Publication {
+                request,
+                topic: &self.name,
+                producer_sequence: Some(kept.producer_sequence),
+                payload: &kept.payload,
+            };
+            self.wire.publish(place, &publication, turn);
             turn.tally.repeated_sends += 1;
         }
     }
@@ -263,8 +245,10 @@ impl Publishers {
 
     /// Whether the next message's connection can take it.
     fn has_room(&self, topic: u64) -> bool {
-        let link = &self.links[(topic % u64::from(self.connections)) as usize];
-        link.is_open && link.waiting_count() < self.load.inflight_max
+        let place = (topic % u64::from(self.connections)) as u32;
+        let link = &self.links[place as usize];
+        let inflight_max = self.load.inflight_max.min(self.wire.inflight_max(place));
+        link.is_open && link.waiting_count() < inflight_max
     }
 
     fn choose_topic(&mut self, turn: &mut Turn<'_>) -> u64 {
@@ -276,71 +260,9 @@ impl Publishers {
     }
 }
 
-/// The meaning of a frame for a publisher.
-enum Meaning {
-    /// The connection is open.
-    Welcome,
-    /// The request has its answer: whether it was accepted.
-    Answer(u32, bool),
-    Nothing,
-}
-
-/// Counts a frame, and answers it if it is a ping.
-fn understood(
-    frame: &ServerFrame<'_>,
-    exactly_once: bool,
-    place: u32,
-    turn: &mut Turn<'_>,
-) -> Result<Meaning, String> {
-    match frame {
-        ServerFrame::Welcome(_) => {
-            turn.opened();
-            Ok(Meaning::Welcome)
-        }
-        ServerFrame::Published(published) => {
-            turn.tally.duplicates += u64::from(published.duplicate);
-            Ok(Meaning::Answer(published.request, true))
-        }
-        ServerFrame::Error(error) => {
-            let why = format!("refused: {} ({})", error.message, error.code);
-            if exactly_once && error.temporary {
-                // Later publications must be sent again after it.
-                return Err(why);
-            }
-            turn.tally.refused += 1;
-            turn.tally.trouble = Some(why);
-            match error.reference {
-                Reference::Request(request) => Ok(Meaning::Answer(request, false)),
-                _ => Ok(Meaning::Nothing),
-            }
-        }
-        ServerFrame::Ping(token) => {
-            let mut frame = Vec::new();
-            ClientFrame::Pong(*token).encode(&mut frame);
-            send(Opcode::Binary, &frame, place, turn);
-            Ok(Meaning::Nothing)
-        }
-        ServerFrame::GoAway(go_away) => {
-            Err(format!("the server asked the client to disconnect ({})", go_away.code))
-        }
-        _ => Ok(Meaning::Nothing),
-    }
-}
-
-/// The name of a connection's producer: 20 hexadecimal digits; the run's number is random.
-fn producer_id(publisher: u32, worker: u64, place: u32) -> [u8; 20] {
-    let mut id = [0; 20];
-    let number =
-        u128::from(publisher) << 48 | u128::from(worker & 0xffff) << 32 | u128::from(place);
-    for (place, digit) in id.iter_mut().rev().enumerate() {
-        *digit = b"0123456789abcdef"[(number >> (4 * place) & 15) as usize];
-    }
-    id
-}
-
-impl Protocol for Publishers {
+impl<W: Publishing> Protocol for Publishers<W> {
     fn begin(&mut self, place: u32, turn: &mut Turn<'_>) {
-        self.sockets.begin(place, turn.route, turn.to(place));
+        self.wire.begin(place, turn);
     }
 
     fn receive(
@@ -350,42 +272,26 @@ impl Protocol for Publishers {
         turn: &mut Turn<'_>,
     ) -> Result<usize, String> {
         let mut consumed = 0;
-        while let Some((incoming, length)) = self.sockets.next(place, &mut bytes[consumed..])? {
+        while let Some((meaning, length)) = self.wire.next(place, &mut bytes[consumed..], turn)? {
             consumed += length;
-            match incoming {
-                Incoming::Opened => {
-                    let mut frame = Vec::new();
-                    let name = Some("crore bench");
-                    ClientFrame::Hello(Hello { name, ..Hello::default() }).encode(&mut frame);
-                    send(Opcode::Binary, &frame, place, turn);
+            match meaning {
+                Meaning::Opened => {
+                    turn.opened();
+                    self.links[place as usize].open();
+                    self.open += 1;
+                    self.send_again(place, turn);
                 }
-                Incoming::Binary(payload) => {
-                    let frame = ServerFrame::decode(payload).map_err(|error| error.to_string())?;
-                    match understood(&frame, self.load.exactly_once, place, turn)? {
-                        Meaning::Welcome => {
-                            self.links[place as usize].open();
-                            self.open += 1;
-                            self.send_again(place, turn);
-                        }
-                        Meaning::Answer(request, is_good) => {
-                            self.answered(place, request, is_good, turn);
-                        }
-                        Meaning::Nothing => {}
-                    }
+                Meaning::Answer { request, is_good } => {
+                    self.answered(place, request, is_good, turn);
                 }
-                Incoming::Ping(payload) => {
-                    let payload = payload.to_vec();
-                    send(Opcode::Pong, &payload, place, turn);
-                }
-                Incoming::Text(_) => return Err("unexpected text message".to_owned()),
-                Incoming::Other => {}
+                Meaning::Nothing => {}
             }
         }
         Ok(consumed)
     }
 
     fn lost(&mut self, place: u32, turn: &mut Turn<'_>) {
-        self.sockets.lost(place);
+        self.wire.lost(place);
         let link = &mut self.links[place as usize];
         self.open -= u32::from(link.is_open);
         let lost = link.lost();
@@ -395,20 +301,13 @@ impl Protocol for Publishers {
     }
 
     fn wake_ns(&self) -> Option<u64> {
-        if self.is_ending || self.open < self.connections {
-            return None;
-        }
-        let Some(pace) = &self.pace else {
-            return Some(0);
-        };
-        if self.is_over() {
-            return None;
-        }
-        Some(pace.due_ns().max(self.stuck_until_ns))
+        let due = [self.due_ns(), self.wire.wake_ns()];
+        due.into_iter().flatten().min()
     }
 
     fn tick(&mut self, turn: &mut Turn<'_>) {
-        if self.is_ending || self.open < self.connections || self.sequences.is_empty() {
+        self.wire.tick(turn);
+        if self.due_ns().is_none_or(|due_ns| due_ns > turn.now_ns) || self.sequences.is_empty() {
             return;
         }
         if self.pace.is_none() {
@@ -457,7 +356,15 @@ impl Protocol for Publishers {
     }
 }
 
-impl Drop for Publishers {
+impl<W> Publishers<W> {
+    /// Writes the name of a topic of this worker.
+    fn name(&mut self, topic: u64) {
+        self.name.clear();
+        self.load.topics.write(self.worker + topic * self.workers, &mut self.name);
+    }
+}
+
+impl<W> Drop for Publishers<W> {
     /// The acknowledged messages outlive the worker.
     fn drop(&mut self) {
         if self.acknowledged.is_empty() {

@@ -23,6 +23,8 @@ pub struct Route {
     pub target: String,
     /// The server's name, where it speaks TLS.
     pub tls_name: Option<String>,
+    /// Whether the scheme is `mqtt` or `mqtts`.
+    pub is_mqtt: bool,
 }
 
 impl Route {
@@ -32,7 +34,8 @@ impl Route {
     /// # Errors
     /// A URL that cannot be used, or whose host has no address.
     pub fn resolve(url: &str, target_default: &str) -> anyhow::Result<Route> {
-        let endpoint = Endpoint::parse(url)?;
+        let is_mqtt = url.starts_with("mqtt");
+        let endpoint = if is_mqtt { Endpoint::parse_mqtt(url)? } else { Endpoint::parse(url)? };
         let address = (endpoint.host.as_str(), endpoint.port)
             .to_socket_addrs()
             .with_context(|| format!("`{url}`"))?
@@ -46,7 +49,7 @@ impl Route {
             Some(query) if query.starts_with('?') => format!("{target_default}{query}"),
             _ => endpoint.target,
         };
-        Ok(Route { address, host, target, tls_name })
+        Ok(Route { address, host, target, tls_name, is_mqtt })
     }
 }
 
@@ -109,6 +112,7 @@ mod tests {
             host: format!("127.0.0.1:{port}"),
             target: "/echo".to_owned(),
             tls_name: None,
+            is_mqtt: false,
         }
     }
 
@@ -124,7 +128,12 @@ mod tests {
             let route = Route::resolve(url, target).unwrap();
             assert_eq!((&route.host[..], &route.target[..]), expected, "{url}");
         }
-        for wrong in ["ftp://127.0.0.1:1", "ws://", "ws://127.0.0.1:x"] {
+        for (url, port) in [("mqtt://127.0.0.1", 1883), ("mqtts://127.0.0.1", 8883)] {
+            let route = Route::resolve(url, "/").unwrap();
+            assert_eq!((route.is_mqtt, route.address.port()), (true, port), "{url}");
+            assert_eq!(route.tls_name.is_some(), port == 8883, "{url}");
+        }
+        for wrong in ["ftp://127.0.0.1:1", "ws://", "ws://127.0.0.1:x", "mqtt://127.0.0.1/x"] {
             assert!(Route::resolve(wrong, "/echo").is_err(), "{wrong}");
         }
     }

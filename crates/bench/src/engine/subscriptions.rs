@@ -91,7 +91,7 @@ pub(super) struct Share {
 impl Share {
     /// The client of a place, numbered over all workers.
     fn client(&self, place: u32) -> u64 {
-        u64::from(place) * self.shown.workers + self.shown.worker
+        self.shown.client(place)
     }
 
     /// The name of a client's topic.
@@ -226,11 +226,21 @@ impl Subscriptions {
 
     /// The stream that a payload belongs to by its topic's hash.
     pub(super) fn number_of(&mut self, place: u32, header: &Header) -> Option<u32> {
+        self.number_of_hash(place, header.topic_hash)
+    }
+
+    /// The stream of the topic with this hash.
+    pub(super) fn number_of_hash(&mut self, place: u32, topic_hash: u32) -> Option<u32> {
         let streams = self.of(place);
         streams
             .iter()
-            .position(|stream| stream.topic_hash == header.topic_hash)
+            .position(|stream| stream.topic_hash == topic_hash)
             .map(|number| number as u32)
+    }
+
+    /// Whether topics are filters with wildcards, as MQTT has them.
+    pub(super) fn has_wildcards(&self) -> bool {
+        self.share.topics.pattern.has_any(&['+', '#'])
     }
 
     /// The server's answer to the subscription of a topic.
@@ -355,14 +365,19 @@ impl Subscriptions {
     /// A transport that tells no single subscription: all topics of the client are live.
     pub(super) fn all_live(&mut self, place: u32, turn: &mut Turn<'_>) {
         for number in 0..self.per_client() {
-            let index = self.index(place, number);
-            let was_live = self.streams[index].is_live();
-            self.streams[index].set_live();
-            if let Some(auditing) = &mut self.auditing {
-                auditing.of(index).begun();
-            }
-            self.happened(place, index, was_live, turn);
+            self.set_live(place, number, turn);
         }
+    }
+
+    /// A transport without positions: a topic of the client is live.
+    pub(super) fn set_live(&mut self, place: u32, number: u32, turn: &mut Turn<'_>) {
+        let index = self.index(place, number);
+        let was_live = self.streams[index].is_live();
+        self.streams[index].set_live();
+        if let Some(auditing) = &mut self.auditing {
+            auditing.of(index).begun();
+        }
+        self.happened(place, index, was_live, turn);
     }
 
     /// The connection is gone.

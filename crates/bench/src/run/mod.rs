@@ -39,7 +39,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use crate::choice::Ack;
-use crate::engine::Transport;
+use crate::engine::{MqttOptions, Transport};
 use crate::units::{parse_duration, parse_rate, parse_size};
 use outcome::{Outcome, PlanFigures};
 use plan::RunPlan;
@@ -82,10 +82,16 @@ pub struct RunCommand {
     /// Size of a message in bytes, at least 38
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
-    /// Protocol of the clients: ws or sse
-    #[arg(long, value_enum, default_value_t = Transport::Ws)]
+    /// Protocol of the clients: ws, sse or mqtt. Publishers use WebSocket for ws and sse
+    #[arg(long, alias = "protocol", value_enum, default_value_t = Transport::Ws)]
     pub transport: Transport,
-    /// Acknowledgement that publishers request
+    /// With --transport mqtt: QoS of the subscriptions, 0 or 1
+    #[arg(long, value_name = "QOS", default_value_t = 1, value_parser = clap::value_parser!(u8).range(..=1))]
+    pub qos: u8,
+    /// Options of MQTT.
+    #[command(flatten)]
+    pub mqtt: MqttOptions,
+    /// Acknowledgement that publishers request. Over MQTT, none means QoS 0 and appended QoS 1
     #[arg(long, value_enum, default_value_t = Ack::Appended)]
     pub ack: Ack,
     /// Whether topics have a history on the started server
@@ -131,7 +137,7 @@ pub struct RunCommand {
     /// URL of a running server, to use instead of starting one
     #[arg(long, value_name = "URL", conflicts_with_all = ["server_set", "io_threads"])]
     pub url: Option<String>,
-    /// With wss://: trust the certificates of this PEM file instead of the system's
+    /// With wss:// or mqtts://: trust the certificates of this PEM file instead of the system's
     #[arg(long, value_name = "FILE", requires = "url", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
     /// Accept any certificate
@@ -232,7 +238,11 @@ fn plan_figures(plan: &RunPlan, server: &Server) -> PlanFigures {
         clients_published: plan.workload.clients,
         transport: match plan.command.transport {
             Transport::Sse => "Server-Sent Events".to_owned(),
-            _ => "WebSocket".to_owned(),
+            Transport::Ws | Transport::Http => "WebSocket".to_owned(),
+            Transport::Mqtt => {
+                let version = plan.command.mqtt.mqtt_version.text();
+                format!("MQTT {version}, QoS {}", plan.command.qos)
+            }
         },
         message_bytes: plan.message_bytes as u64,
         duration_s: plan.duration.as_secs_f64(),

@@ -108,6 +108,7 @@ impl RunPlan {
         let server = command.url.is_none().then(|| ServerPlan {
             io_threads: command.io_threads.unwrap_or_else(|| machine.io_threads(size.clients)),
             has_tls,
+            has_mqtt: command.transport == Transport::Mqtt,
             is_durable: is_storm && command.server_restarts,
             has_no_history: command.history == HistoryChoice::Off,
             assignments: command.server_set.clone(),
@@ -198,10 +199,10 @@ fn check(command: &RunCommand, workload: &Workload) -> anyhow::Result<()> {
     let name = workload.name;
     let is_plain_url = command.url.as_ref().is_some_and(|url| !has_tls_scheme(url));
     if workload.has_tls && !command.plain && is_plain_url {
-        bail!("{} uses TLS: set a wss:// address, or --plain", name.text());
+        bail!("{} uses TLS: set a wss:// or mqtts:// address, or --plain", name.text());
     }
     if is_plain_url && (command.ca.is_some() || command.insecure) {
-        bail!("--ca and --insecure need a server with TLS: set a wss:// address");
+        bail!("--ca and --insecure need a server with TLS: set a wss:// or mqtts:// address");
     }
     if command.find && name != Name::Unicast {
         bail!("--find needs the workload unicast");
@@ -210,13 +211,16 @@ fn check(command: &RunCommand, workload: &Workload) -> anyhow::Result<()> {
         bail!("--server-restarts needs the workload storm, without --url");
     }
     if command.transport == Transport::Http {
-        bail!("--transport must be ws or sse");
+        bail!("--transport must be ws, sse or mqtt");
     }
     if command.transport != Transport::Ws && name == Name::Echo100k {
         bail!("the echo needs --transport ws");
     }
     if command.transport != Transport::Ws && name == Name::Storm {
         bail!("storm needs --transport ws: only the native protocol reports recovered messages");
+    }
+    if command.transport == Transport::Mqtt && workload.is_once {
+        bail!("{} needs --transport ws: its publications are numbered", name.text());
     }
     if command.duration.is_some_and(|duration| duration.is_zero()) {
         bail!("--duration must not be zero");
@@ -225,7 +229,7 @@ fn check(command: &RunCommand, workload: &Workload) -> anyhow::Result<()> {
 }
 
 fn has_tls_scheme(url: &str) -> bool {
-    url.starts_with("wss://") || url.starts_with("https://")
+    ["wss://", "https://", "mqtts://"].iter().any(|scheme| url.starts_with(scheme))
 }
 
 fn cores(command: &RunCommand) -> anyhow::Result<(Cores, Cores)> {

@@ -9,7 +9,7 @@ use super::plan::RunPlan;
 use super::server::Server;
 use super::workload::Name;
 use crate::command::ECHO_TARGET;
-use crate::engine::{Common, EchoesConfig, Order, PublishersConfig, SubscribersConfig};
+use crate::engine::{Common, EchoesConfig, Order, PublishersConfig, SubscribersConfig, Transport};
 use crate::source::Sources;
 
 impl RunPlan {
@@ -36,6 +36,8 @@ impl RunPlan {
         } else {
             Work::Subscribers(SubscribersConfig {
                 transport: self.command.transport,
+                mqtt: self.command.mqtt,
+                qos: self.command.qos,
                 sample: self.sample,
                 is_audited: self.ledger.is_some(),
                 has_last_receiver: self.workload.name == Name::FanOut,
@@ -53,6 +55,10 @@ impl RunPlan {
     pub fn publishers(&self, server: &Server, rate: f64) -> anyhow::Result<PartConfig> {
         let common = Common::new(std::slice::from_ref(&server.url))?;
         let mut config = PublishersConfig::new(common, self.topics.clone(), rate);
+        if self.command.transport == Transport::Mqtt {
+            config.transport = Transport::Mqtt;
+            config.mqtt = self.command.mqtt;
+        }
         config.connections = self.publisher_connections;
         config.load.order = match self.workload.name {
             Name::Unicast => Order::Random,

@@ -38,6 +38,8 @@ pub struct ServerPlan {
     pub io_threads: u64,
     /// Clients connect over TLS, with a certificate that is made for the run.
     pub has_tls: bool,
+    /// Clients use MQTT.
+    pub has_mqtt: bool,
     /// Acknowledged messages are on disk.
     pub is_durable: bool,
     /// Topics have no history.
@@ -51,7 +53,7 @@ pub struct ServerPlan {
 /// The clients' address, and the process behind it if it is known.
 #[derive(Debug)]
 pub struct Server {
-    /// The clients' address as a URL with `ws`.
+    /// The clients' address as a URL with `ws` or `mqtt`.
     pub url: String,
     /// The operators' address as `host:port`.
     pub operators: Option<String>,
@@ -239,6 +241,10 @@ fn configuration(plan: &ServerPlan, folder: &Path) -> String {
         let _ = writeln!(text, "data_dir = {:?}", data.display().to_string());
         text.push_str("\n[[log]]\nname = \"disk\"\ndurability = \"disk\"\nbytes_max = \"4GiB\"\n");
     }
+    if plan.has_mqtt {
+        let option = if plan.has_tls { "tls_listen" } else { "listen" };
+        let _ = write!(text, "\n[mqtt]\n{option} = [\"127.0.0.1:0\"]\n");
+    }
     if plan.has_no_history {
         text.push_str("\n[[rule]]\nfilter = \"#\"\nhistory_messages_max = 0\n");
     }
@@ -289,7 +295,7 @@ fn launch(
             let _ = sender.send(line);
         }
     })?;
-    match wait_until_ready(&lines) {
+    match wait_until_ready(&lines, plan.has_mqtt) {
         Ok((clients, operators)) => Ok((child, life, clients, operators)),
         Err(error) => {
             let _ = child.kill();
@@ -316,23 +322,25 @@ fn certify(program: &Path, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn wait_until_ready(lines: &Receiver<String>) -> anyhow::Result<(String, String)> {
+/// Waits for the addresses of clients and operators: of clients of MQTT, or of all others with TLS
+/// if there is one.
+fn wait_until_ready(lines: &Receiver<String>, has_mqtt: bool) -> anyhow::Result<(String, String)> {
     let deadline = Instant::now() + READY_PATIENCE;
-    let (mut clients, mut operators, mut with_tls) = (None, None, None);
+    let (mut clients, mut operators, mut with_tls, mut of_mqtt) = (None, None, None, None);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let line = lines.recv_timeout(left).context("the server did not become ready")?;
         if let Some(url) = line.strip_prefix("listening clients with TLS ") {
             with_tls.get_or_insert_with(|| url.trim_end_matches('/').to_owned());
+        } else if let Some(url) = line.strip_prefix("listening clients of MQTT ") {
+            of_mqtt.get_or_insert_with(|| url.to_owned());
         } else if let Some(url) = line.strip_prefix("listening clients ") {
             clients.get_or_insert_with(|| url.trim_end_matches('/').to_owned());
         } else if let Some(url) = line.strip_prefix("listening operators ") {
             operators.get_or_insert_with(|| url.trim_end_matches('/').to_owned());
         } else if line == "ready" {
-            return with_tls
-                .or(clients)
-                .zip(operators)
-                .context("the server did not print its addresses");
+            let clients = if has_mqtt { of_mqtt } else { with_tls.or(clients) };
+            return clients.zip(operators).context("the server did not print its addresses");
         }
     }
 }

@@ -49,6 +49,9 @@ pub fn check(report: &Value, defaults: &Demand) -> Result<Checked, String> {
         Some(text) if text.eq_ignore_ascii_case("ws") || text.contains("WebSocket") => {
             Transport::Ws
         }
+        Some(text) if text.contains("MQTT") => {
+            return Err("the report is about MQTT, for which there is no prediction".into());
+        }
         Some(_) => Transport::Sse,
         None => return Err("the report lacks /plan/transport".into()),
     };
