@@ -112,6 +112,19 @@ fn event_streams_are_measured() {
 }
 
 #[test]
+fn mqtt_is_measured() {
+    let report = measured("c10m", "--clients 30 --rate 100 --transport mqtt --no-pin");
+    assert_eq!(report["plan"]["transport"], "MQTT 5.0, QoS 1");
+    let report = measured(
+        "fan-out",
+        "--clients 20 --rate 10 --transport mqtt --mqtt-version 3 --qos 0 --ack none",
+    );
+    assert_eq!(report["plan"]["transport"], "MQTT 3.1.1, QoS 0");
+    let report = measured("one-million", "--clients 100 --rate 1 --transport mqtt");
+    assert_eq!(number(&report, "/plan/size/topics"), 1);
+}
+
+#[test]
 fn groups_of_clients_are_measured() {
     let report = measured("one-million", "--clients 300 --rate 10");
     assert_eq!(number(&report, "/plan/size/topics"), 3);
@@ -245,6 +258,7 @@ fn invalid_arguments_are_refused() {
         ("c10m --find", "--find needs the workload unicast"),
         ("c10m --server-restarts", "--server-restarts needs the workload storm"),
         ("storm --transport sse", "storm needs --transport ws"),
+        ("factory --transport mqtt", "factory needs --transport ws"),
         ("c10m --server-cores 1000", "is not available"),
         ("c10m --url ws://127.0.0.1:1", "refused"),
     ] {

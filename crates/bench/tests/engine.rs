@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bench::BenchCommand;
 use bench::engine::{
-    Common, Echoes, EchoesConfig, Publishers, PublishersConfig, Route, Subscribers,
+    Common, Echoes, EchoesConfig, MqttVersion, Publishers, PublishersConfig, Route, Subscribers,
     SubscribersConfig, Transport,
 };
 use bench::verify::Faults;
@@ -93,6 +93,80 @@ fn event_stream_subscribers() {
 fn long_poll_subscribers() {
     assert!(run(Transport::Http, 1, Plant::Nothing).is_clean());
     assert_eq!(run(Transport::Http, 1, Plant::Lose).lost, 1);
+}
+
+/// Publishes 40 messages on 8 topics over MQTT, of which each of 4 clients has 2. Returns the
+/// faults, and the number of messages that subscribers acknowledged.
+fn run_mqtt(version: MqttVersion, qos: u8, is_early: bool, plant: Plant) -> (Faults, usize) {
+    let server = Server::start(plant);
+    let common = server.common_of_mqtt();
+    let mut config = SubscribersConfig::new(common, "t/{1..8}".parse().unwrap(), 4);
+    (config.transport, config.qos) = (Transport::Mqtt, qos);
+    config.mqtt.mqtt_version = version;
+    config.topics.per_client = 2;
+    config.is_hello_early = is_early;
+    let mut subscribers = Subscribers::start(config).unwrap();
+    wait(&mut subscribers, |total| total.connections == 4 && total.clients_live == 4);
+    let common = server.common_of_mqtt();
+    let mut load = PublishersConfig::new(common, "t/{1..8}".parse().unwrap(), 0.0);
+    load.transport = Transport::Mqtt;
+    load.mqtt.mqtt_version = version;
+    load.connections = 2;
+    load.load.count = 40;
+    let mut publishers = Publishers::start(load).unwrap();
+    wait(&mut publishers, |total| total.received == 40);
+    let published = publishers.stop().total;
+    assert_eq!((published.sent, published.inflight, published.unacknowledged), (40, 0, 0));
+    let wanted = if plant == Plant::Lose { 39 } else { 40 };
+    wait(&mut subscribers, |total| total.received >= wanted);
+    let total = subscribers.stop().total;
+    assert_eq!((total.foreign, total.clients_with_data), (0, 4));
+    assert!(total.latency.count() >= wanted);
+    let since = std::time::Instant::now();
+    let acknowledged = || server.mqtt.acknowledged.load(Ordering::Acquire);
+    while qos == 1 && acknowledged() < wanted as usize && since.elapsed() < server::PATIENCE {
+        thread::sleep(Duration::from_millis(2));
+    }
+    (total.faults, acknowledged())
+}
+
+#[test]
+fn mqtt_subscribers() {
+    for version in [MqttVersion::Three, MqttVersion::Five] {
+        for (qos, is_early) in [(0, true), (1, true), (1, false)] {
+            let (faults, acknowledged) = run_mqtt(version, qos, is_early, Plant::Nothing);
+            assert!(faults.is_clean(), "{version:?}, QoS {qos}: {faults:?}");
+            assert_eq!(acknowledged, if qos == 1 { 40 } else { 0 }, "{version:?}");
+        }
+    }
+    assert_eq!(run_mqtt(MqttVersion::Five, 1, true, Plant::Lose).0.lost, 1);
+    assert_eq!(run_mqtt(MqttVersion::Five, 0, true, Plant::Repeat).0.repeated, 1);
+}
+
+#[test]
+fn idle_clients_of_mqtt_ping() {
+    let server = Server::start(Plant::Nothing);
+    let common = server.common_of_mqtt();
+    let mut config = SubscribersConfig::new(common, "t/{1..6}".parse().unwrap(), 6);
+    config.transport = Transport::Mqtt;
+    config.mqtt.keep_alive = Duration::from_secs(1);
+    let mut subscribers = Subscribers::start(config).unwrap();
+    wait(&mut subscribers, |total| total.clients_live == 6);
+    wait(&mut subscribers, |_| server.mqtt.pings.load(Ordering::Acquire) >= 12);
+    assert_eq!(subscribers.stop().total.disconnects, 0);
+}
+
+#[test]
+fn addresses_and_protocols_must_agree() {
+    let topics = || "t".parse().unwrap();
+    let common = |url: &str| Common::new(&[url.to_owned()]).unwrap();
+    let mut config = SubscribersConfig::new(common("ws://127.0.0.1:1"), topics(), 1);
+    config.transport = Transport::Mqtt;
+    let refused = Subscribers::start(config).unwrap_err().to_string();
+    assert!(refused.contains("--url mqtt://127.0.0.1:1"), "{refused}");
+    let config = PublishersConfig::new(common("mqtt://127.0.0.1:1"), topics(), 1.0);
+    let refused = Publishers::start(config).unwrap_err().to_string();
+    assert!(refused.contains("--transport mqtt"), "{refused}");
 }
 
 #[test]

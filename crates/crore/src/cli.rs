@@ -2,7 +2,7 @@
 
 use crate::commands::{
     bench, bridge, cluster, completion, config, conn, demo, drain, engine, health, history, log,
-    login, publish, serve, subscribe, tls, token, top, topic, upgrade,
+    login, mqtt, publish, serve, subscribe, tls, token, top, topic, upgrade,
 };
 use crate::{doctor, plan};
 use clap::{Parser, Subcommand};
@@ -30,6 +30,8 @@ pub enum Command {
     /// Subscribe to topics or filters and print their messages.
     #[command(name = "sub")]
     Subscribe(subscribe::Arguments),
+    /// Publish and subscribe over MQTT, at a node or at another broker.
+    Mqtt(mqtt::Arguments),
     /// Print a topic's history.
     History(history::Arguments),
     /// Watch a running node: connections, rates, memory.
@@ -141,6 +143,12 @@ mod tests {
             &["crore", "sub", "a", "--since", "5", "--last", "3"],
             &["crore", "sub", "a", "--since", "x:y"],
             &["crore", "history"],
+            &["crore", "mqtt", "pub"],
+            &["crore", "mqtt", "pub", "-t", "a/#"],
+            &["crore", "mqtt", "sub"],
+            &["crore", "mqtt", "sub", "-t", "a#"],
+            &["crore", "mqtt", "sub", "-t", "a", "--qos", "3"],
+            &["crore", "mqtt", "sub", "-t", "a", "--session-expiry", "5s"],
             &["crore", "log"],
             &["crore", "log", "verify"],
             &["crore", "log", "verify", "a", "--force"],

@@ -4,6 +4,8 @@
 #[path = "../../../client/tests/support/mod.rs"]
 mod support;
 
+mod mqtt;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -36,6 +38,15 @@ pub struct Server {
     ends: Arc<AtomicBool>,
     /// Connections whose first request was dealt with.
     pub ready: Arc<AtomicUsize>,
+    /// Messages and pings of MQTT that clients have acknowledged and sent.
+    pub mqtt: Arc<MqttCounts>,
+}
+
+/// The counts of all connections of MQTT.
+#[derive(Default)]
+pub struct MqttCounts {
+    pub acknowledged: AtomicUsize,
+    pub pings: AtomicUsize,
 }
 
 impl Server {
@@ -45,16 +56,19 @@ impl Server {
             address: listener.local_addr().unwrap(),
             ends: Arc::default(),
             ready: Arc::default(),
+            mqtt: Arc::default(),
         };
         let node: Arc<Mutex<Node>> = Arc::default();
         let (ends, ready) = (server.ends.clone(), server.ready.clone());
+        let mqtt = server.mqtt.clone();
         thread::spawn(move || {
             for stream in listener.incoming() {
                 if ends.load(Ordering::Acquire) {
                     return;
                 }
                 let (node, ends, ready) = (node.clone(), ends.clone(), ready.clone());
-                thread::spawn(move || serve(stream.unwrap(), &node, plant, &ends, &ready));
+                let mqtt = mqtt.clone();
+                thread::spawn(move || serve(stream.unwrap(), &node, plant, &ends, &ready, &mqtt));
             }
         });
         server
@@ -62,6 +76,13 @@ impl Server {
 
     pub fn url(&self) -> String {
         format!("ws://{}", self.address)
+    }
+
+    /// The options for clients of MQTT.
+    pub fn common_of_mqtt(&self) -> Common {
+        let mut common = Common::new(&[format!("mqtt://{}", self.address)]).unwrap();
+        common.threads = 2;
+        common
     }
 
     pub fn wait_ready(&self, connections: usize) {
@@ -120,8 +141,10 @@ fn serve(
     plant: Plant,
     ends: &AtomicBool,
     ready: &AtomicUsize,
+    counts: &MqttCounts,
 ) {
     let mut answers = 0;
+    let mut session = mqtt::Session::default();
     stream.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
     let mut input = Vec::new();
     let mut buffer = [0; 16384];
@@ -158,6 +181,13 @@ fn serve(
                 out = conversation.out.drain(..).collect::<Vec<_>>().concat();
             }
             Some('e') => echo(&mut input, &mut out),
+            Some('m') => {
+                let mut node = node.lock().unwrap();
+                if session.serve(&mut input, &mut node, plant, &mut seen, &mut out) {
+                    ready.fetch_add(1, Ordering::AcqRel);
+                }
+                session.count(counts);
+            }
             Some('s' | 'p') => {
                 let node = node.lock().unwrap();
                 if let Some(request) = head(&mut input) {
@@ -190,8 +220,11 @@ fn is_repeatable(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// The kind of a connection by its first request: native, echo, event stream or long poll.
+/// The kind of a connection by its first request: MQTT, native, echo, event stream or long poll.
 fn kind_of(input: &[u8]) -> Option<char> {
+    if input.first() == Some(&0x10) {
+        return Some('m');
+    }
     input.get(4..11).map(|target| match target {
         b"/crore " => 'n',
         b"/echo H" => 'e',

@@ -48,6 +48,13 @@ pub struct ConnectionArguments {
 #[derive(Clone)]
 pub struct Secret(String);
 
+impl Secret {
+    /// The value, for the server only.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
 impl FromStr for Secret {
     type Err = Infallible;
 
@@ -81,11 +88,12 @@ impl ConnectionArguments {
         options.session.compression = self.compress;
         options.session.token = self.token.as_ref().map(|Secret(token)| token.clone());
         if let Some(path) = &self.token_file {
-            options.session.token = Some(read_token(path)?);
+            options.session.token = Some(read_secret("the token", path)?);
             let path = path.clone();
             // If the file is unreadable or unchanged, the old token stays: the node reports that it
             // expired.
-            options.token_source = Some(TokenSource::new(move || read_token(&path).ok()));
+            options.token_source =
+                Some(TokenSource::new(move || read_secret("the token", &path).ok()));
         }
         // The commands wait for their answers themselves, so little is unfinished at the end.
         options.close_timeout_ms = 500;
@@ -143,9 +151,12 @@ fn is_nobody_there(reason: &Reason) -> bool {
     matches!(reason, Reason::Network(_) | Reason::NameNotFound | Reason::Tls(_))
 }
 
-/// The text without the line ending that editors add.
-fn read_token(path: &Path) -> Result<String, Ending> {
+/// The text without the line ending that editors add; `what` names it in an error.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read_secret(what: &str, path: &Path) -> Result<String, Ending> {
     let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the token in {}", path.display()))?;
+        .with_context(|| format!("cannot read {what} in {}", path.display()))?;
     Ok(text.trim().to_owned())
 }

@@ -15,14 +15,19 @@ use std::fmt::Write as _;
 /// A message as one line.
 pub fn message_line(message: &Message, has_colours: bool) -> String {
     let position = position_text(message.position);
-    let text = match std::str::from_utf8(&message.payload) {
-        Ok(text) => escape(text),
-        Err(_) => format!("base64:{}", STANDARD.encode(&message.payload)),
-    };
+    let text = payload_text(&message.payload);
     if has_colours {
         format!("\x1b[36m{}\x1b[0m \x1b[2m{position}\x1b[0m {text}", escape(&message.topic))
     } else {
         format!("{} {position} {text}", escape(&message.topic))
+    }
+}
+
+/// A payload on one line: escaped text, or base64.
+pub fn payload_text(payload: &[u8]) -> String {
+    match std::str::from_utf8(payload) {
+        Ok(text) => escape(text),
+        Err(_) => format!("base64:{}", STANDARD.encode(payload)),
     }
 }
 

@@ -19,6 +19,7 @@ pub mod login;
 mod man;
 mod messages;
 mod metrics;
+pub mod mqtt;
 mod operators;
 pub mod publish;
 pub mod serve;
@@ -45,6 +46,7 @@ pub fn run(command: Command) -> Result<(), Ending> {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Publish(arguments) => publish::run(&arguments),
         Command::Subscribe(arguments) => subscribe::run(&arguments),
+        Command::Mqtt(arguments) => mqtt::run(&arguments),
         Command::History(arguments) => history::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Conn(arguments) => conn::run(&arguments),

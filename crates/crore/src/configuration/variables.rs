@@ -13,12 +13,15 @@ use std::fs::File;
 use std::io::{self, Read};
 
 /// Variables that are read elsewhere: those of commands' flags, and of an upgrade.
-const OTHER_VARIABLES: [&str; 6] = [
+const OTHER_VARIABLES: [&str; 9] = [
     "CRORE_CONFIG",
     "CRORE_OPERATORS",
     "CRORE_URL",
     "CRORE_TOKEN",
     "CRORE_TOKEN_FILE",
+    "CRORE_MQTT_URL",
+    "CRORE_MQTT_PASSWORD",
+    "CRORE_MQTT_PASSWORD_FILE",
     node::upgrade::INHERIT,
 ];
 /// Behind the name of an option's variable.
