@@ -39,7 +39,11 @@ impl MqttSubscribers {
     /// Sends all subscriptions. The identifier of a SUBSCRIBE counts its packets from 1.
     fn subscribe(&self, place: u32, turn: &mut Turn<'_>) {
         let per_client = self.subscriptions.per_client();
-        let has_options = self.speech.version.has_properties();
+        let handling = if self.speech.version.has_properties() {
+            RetainHandling::Omit
+        } else {
+            RetainHandling::Send
+        };
         for first in (0..per_client).step_by(FILTERS_MAX as usize) {
             let numbers = first..per_client.min(first + FILTERS_MAX);
             let names: Vec<String> =
@@ -51,10 +55,7 @@ impl MqttSubscribers {
                     qos: self.subscribing.qos(),
                     no_local: false,
                     retain_as_published: false,
-                    retain_handling: match has_options {
-                        true => RetainHandling::Omit,
-                        false => RetainHandling::Send,
-                    },
+                    retain_handling: handling,
                 })
                 .collect();
             let subscribe = Subscribe {

@@ -99,10 +99,8 @@ fn answered(
 ) -> Result<ServerLimits, NoSession> {
     if answer.reason.is_failure() {
         let text = refusal(answer.reason, answer.properties.reason_string());
-        return Err(match is_final(answer.reason) {
-            true => NoSession::Never(text),
-            false => NoSession::NotNow(text),
-        });
+        let is_final = is_final(answer.reason);
+        return Err(if is_final { NoSession::Never(text) } else { NoSession::NotNow(text) });
     }
     let properties = &answer.properties;
     let keep_alive_s = properties.server_keep_alive_s().unwrap_or(session.keep_alive_s());

@@ -161,9 +161,10 @@ impl<'a> Subscriber<'a> {
         &self,
         send: impl FnOnce(&ClientPacket<'_>) -> Result<(), String>,
     ) -> Result<(), String> {
-        let handling = match self.session.version.has_properties() {
-            true => RetainHandling::SendIfNew,
-            false => RetainHandling::Send,
+        let handling = if self.session.version.has_properties() {
+            RetainHandling::SendIfNew
+        } else {
+            RetainHandling::Send
         };
         let topics = self.arguments.topics.iter();
         let items: Vec<SubscribeItem<'_>> = topics
