@@ -62,7 +62,8 @@ pub struct CommonArguments {
     /// ws://127.0.0.1:8800, with --transport mqtt mqtt://127.0.0.1:1883
     #[arg(long = "url", value_name = "URL")]
     pub urls: Vec<String>,
-    /// With wss://, https:// or mqtts://: trust the certificates of this PEM file instead of the system's
+    /// With wss://, https:// or mqtts://: trust the certificates of this PEM file instead of the
+    /// system's
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub ca: Option<std::path::PathBuf>,
     /// Accept any certificate

@@ -153,11 +153,8 @@ fn serve(
     let mut seen = 0;
     let mut topics = Vec::new();
     while !ends.load(Ordering::Acquire) {
-        match stream.read(&mut buffer) {
-            Ok(0) => return,
-            Ok(bytes) => input.extend_from_slice(&buffer[..bytes]),
-            Err(error) if is_repeatable(error.kind()) => {}
-            Err(_) => return,
+        if !read_some(&mut stream, &mut buffer, &mut input) {
+            return;
         }
         if kind.is_none() && !input.is_empty() {
             kind = kind_of(&input);
@@ -190,20 +187,14 @@ fn serve(
             }
             Some('s' | 'p') => {
                 let node = node.lock().unwrap();
-                if let Some(request) = head(&mut input) {
-                    topics = topics_of(&request);
-                    if let Some(since) = since_of(&request) {
-                        seen = node.records.iter().filter(|record| record.offset <= since).count();
-                    }
+                let is_stream = kind == Some('s');
+                if let Some(asked) = asked_topics(&mut input, &node, &mut seen) {
+                    topics = asked;
                     ready.fetch_add(1, Ordering::AcqRel);
-                    if kind == Some('s') {
-                        ResponseWriter::new(&mut out, 200)
-                            .header("Content-Type", "text/event-stream")
-                            .finish_chunked();
-                    }
+                    begin_http(is_stream, &mut out);
                 }
-                http(kind == Some('s'), &topics, &node, plant, &mut seen, &mut out);
-                if kind == Some('p') && !out.is_empty() {
+                http(is_stream, &topics, &node, plant, &mut seen, &mut out);
+                if !is_stream && !out.is_empty() {
                     topics.clear();
                 }
             }
@@ -213,6 +204,26 @@ fn serve(
             return;
         }
     }
+}
+
+/// Reads the next bytes; returns whether the connection is still there.
+fn read_some(stream: &mut TcpStream, buffer: &mut [u8], input: &mut Vec<u8>) -> bool {
+    match stream.read(buffer) {
+        Ok(bytes) => {
+            input.extend_from_slice(&buffer[..bytes]);
+            bytes > 0
+        }
+        Err(error) => is_repeatable(error.kind()),
+    }
+}
+
+/// The topics of a whole request, which is taken away; `seen` moves to its cursor.
+fn asked_topics(input: &mut Vec<u8>, node: &Node, seen: &mut usize) -> Option<Vec<String>> {
+    let request = head(input)?;
+    if let Some(since) = since_of(&request) {
+        *seen = node.records.iter().filter(|record| record.offset <= since).count();
+    }
+    Some(topics_of(&request))
 }
 
 /// Whether a read without data leaves the connection usable.
@@ -277,6 +288,13 @@ fn head(input: &mut Vec<u8>) -> Option<String> {
     let line = format!("{} {} ", value.method, value.target);
     input.drain(..consumed);
     Some(line)
+}
+
+/// Begins the answer of an event stream.
+fn begin_http(is_stream: bool, out: &mut Vec<u8>) {
+    if is_stream {
+        ResponseWriter::new(out, 200).header("Content-Type", "text/event-stream").finish_chunked();
+    }
 }
 
 fn http(

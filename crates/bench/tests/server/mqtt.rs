@@ -56,7 +56,7 @@ impl Session {
         is_subscribed
     }
 
-    /// Adds what has come since the last call.
+    /// Adds the counts since the last call.
     pub fn count(&mut self, counts: &MqttCounts) {
         counts.acknowledged.fetch_add(std::mem::take(&mut self.acknowledged), Ordering::AcqRel);
         counts.pings.fetch_add(std::mem::take(&mut self.pings), Ordering::AcqRel);

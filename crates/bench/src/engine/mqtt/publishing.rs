@@ -150,7 +150,7 @@ mod tests {
                 assert_eq!(request_of(id_of(request).unwrap(), last), request, "{request} {last}");
             }
         }
-        // An identifier that was never used is no publication.
+        // An identifier that was never used names no publication.
         assert_eq!(request_of(PacketId::new(9).unwrap(), 3), 0);
     }
 }

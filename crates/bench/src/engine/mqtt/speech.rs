@@ -1,4 +1,4 @@
-//! What all clients of MQTT of a worker share: CONNECT and its answer, packets from bytes, pings.
+//! The common part of all clients of MQTT of a worker: CONNECT and its answer, packets, pings.
 //!
 //! Place: under the subscribers and the publishers. State: a byte for each client.
 

@@ -104,8 +104,8 @@ impl Link {
         self.output.len()
     }
 
-    /// Sends what is queued, and waits until bytes came, the waker was woken, or the time has come.
-    /// It may return earlier.
+    /// Sends the queued packets, and waits until bytes came, the waker was woken, or the time has
+    /// come. It may return earlier.
     ///
     /// # Errors
     /// The connection is lost; the reason as a text.
@@ -231,7 +231,7 @@ impl Link {
         }
     }
 
-    /// Sends what is queued and ends the connection.
+    /// Sends the queued packets and ends the connection.
     ///
     /// # Errors
     /// Bytes could not be sent.
@@ -242,7 +242,7 @@ impl Link {
             if Instant::now() >= deadline {
                 return Err("the server does not read".to_owned());
             }
-            // Bytes that come now are for nobody.
+            // Nothing reads the bytes that come now.
             self.input.clear();
             self.wait(Some(deadline))?;
         }

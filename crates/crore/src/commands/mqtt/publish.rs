@@ -224,7 +224,7 @@ impl Publisher<'_> {
         sent.map_err(|why| anyhow!("message {}: {why}", self.count).into())
     }
 
-    /// Takes what has come; whether a publication has an answer.
+    /// Processes received packets; returns whether a publication has its answer.
     fn receive(&mut self) -> Result<bool, Ending> {
         let input = self.link.take_input();
         let mut consumed = 0;

@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
 
 /// The end of a connection.
 enum End {
-    /// As many messages came as were wanted.
+    /// All requested messages have come.
     Counted,
     /// The connection is lost.
     Lost(String),
@@ -134,7 +134,7 @@ impl<'a> Subscriber<'a> {
                     Err(why) => return Err(anyhow!(why).into()),
                 }
             }
-            // What is acknowledged is on standard output.
+            // An acknowledged message is on standard output.
             self.printer.flush()?;
             for reply in replies.drain(..) {
                 link.send(&reply).map_err(|why| anyhow!(why))?;
@@ -183,7 +183,7 @@ impl<'a> Subscriber<'a> {
         }))
     }
 
-    /// Takes a packet, and adds what is to be answered.
+    /// Processes a packet, and adds its answer to the replies.
     fn take(
         &mut self,
         packet: &ServerPacket<'_>,

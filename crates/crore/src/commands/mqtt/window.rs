@@ -35,9 +35,9 @@ enum Stage {
 /// The meaning of a packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Answer<'a> {
-    /// It is no answer to a publication.
+    /// The packet does not answer a publication.
     None,
-    /// It is to be answered with this packet.
+    /// The client answers with this packet.
     Reply(ClientPacket<'a>),
     /// The exchange is over.
     Done,
