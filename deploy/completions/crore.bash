@@ -67,6 +67,9 @@ _crore() {
             crore,metrics)
                 cmd="crore__subcmd__metrics"
                 ;;
+            crore,mqtt)
+                cmd="crore__subcmd__mqtt"
+                ;;
             crore,plan)
                 cmd="crore__subcmd__plan"
                 ;;
@@ -280,6 +283,9 @@ _crore() {
             crore__subcmd__help,metrics)
                 cmd="crore__subcmd__help__subcmd__metrics"
                 ;;
+            crore__subcmd__help,mqtt)
+                cmd="crore__subcmd__help__subcmd__mqtt"
+                ;;
             crore__subcmd__help,plan)
                 cmd="crore__subcmd__help__subcmd__plan"
                 ;;
@@ -376,6 +382,12 @@ _crore() {
             crore__subcmd__help__subcmd__log,verify)
                 cmd="crore__subcmd__help__subcmd__log__subcmd__verify"
                 ;;
+            crore__subcmd__help__subcmd__mqtt,pub)
+                cmd="crore__subcmd__help__subcmd__mqtt__subcmd__pub"
+                ;;
+            crore__subcmd__help__subcmd__mqtt,sub)
+                cmd="crore__subcmd__help__subcmd__mqtt__subcmd__sub"
+                ;;
             crore__subcmd__help__subcmd__tls,self-signed)
                 cmd="crore__subcmd__help__subcmd__tls__subcmd__self__subcmd__signed"
                 ;;
@@ -432,6 +444,24 @@ _crore() {
                 ;;
             crore__subcmd__log__subcmd__help,verify)
                 cmd="crore__subcmd__log__subcmd__help__subcmd__verify"
+                ;;
+            crore__subcmd__mqtt,help)
+                cmd="crore__subcmd__mqtt__subcmd__help"
+                ;;
+            crore__subcmd__mqtt,pub)
+                cmd="crore__subcmd__mqtt__subcmd__pub"
+                ;;
+            crore__subcmd__mqtt,sub)
+                cmd="crore__subcmd__mqtt__subcmd__sub"
+                ;;
+            crore__subcmd__mqtt__subcmd__help,help)
+                cmd="crore__subcmd__mqtt__subcmd__help__subcmd__help"
+                ;;
+            crore__subcmd__mqtt__subcmd__help,pub)
+                cmd="crore__subcmd__mqtt__subcmd__help__subcmd__pub"
+                ;;
+            crore__subcmd__mqtt__subcmd__help,sub)
+                cmd="crore__subcmd__mqtt__subcmd__help__subcmd__sub"
                 ;;
             crore__subcmd__tls,help)
                 cmd="crore__subcmd__tls__subcmd__help"
@@ -500,7 +530,7 @@ _crore() {
 
     case "${cmd}" in
         crore)
-            opts="-h -V --help --version serve demo pub sub history top conn topic bench doctor plan log engine cluster login tls token drain health config bridge upgrade metrics version completion man help"
+            opts="-h -V --help --version serve demo pub sub mqtt history top conn topic bench doctor plan log engine cluster login tls token drain health config bridge upgrade metrics version completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -732,7 +762,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__pub)
-            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --connections --topics --order --rate --size --ack --inflight-max --count --exactly-once --ledger --clock --help --version"
+            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --mqtt-version --keep-alive --connections --topics --order --rate --size --ack --inflight-max --count --exactly-once --ledger --clock --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -779,6 +809,18 @@ _crore() {
                     return 0
                     ;;
                 --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --transport)
+                    COMPREPLY=($(compgen -W "ws sse http mqtt" -- "${cur}"))
+                    return 0
+                    ;;
+                --mqtt-version)
+                    COMPREPLY=($(compgen -W "3 5" -- "${cur}"))
+                    return 0
+                    ;;
+                --keep-alive)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -844,7 +886,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__run)
-            opts="-h -V --scale --clients --rate --size --transport --ack --history --plain --duration --warm-up --settle --interval --connect-rate --publisher-connections --server-cores --client-cores --no-pin --io-threads --server-set --url --ca --insecure --admin --server-pid --away --server-restarts --find --step --p99-max --out --help --version c10m c12m one-million factory echo-100k storm fan-out unicast connect"
+            opts="-h -V --scale --clients --rate --size --transport --qos --mqtt-version --keep-alive --ack --history --plain --duration --warm-up --settle --interval --connect-rate --publisher-connections --server-cores --client-cores --no-pin --io-threads --server-set --url --ca --insecure --admin --server-pid --away --server-restarts --find --step --p99-max --out --help --version c10m c12m one-million factory echo-100k storm fan-out unicast connect"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -867,7 +909,19 @@ _crore() {
                     return 0
                     ;;
                 --transport)
-                    COMPREPLY=($(compgen -W "ws sse http" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "ws sse http mqtt" -- "${cur}"))
+                    return 0
+                    ;;
+                --qos)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mqtt-version)
+                    COMPREPLY=($(compgen -W "3 5" -- "${cur}"))
+                    return 0
+                    ;;
+                --keep-alive)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --ack)
@@ -958,7 +1012,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__sub)
-            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --clients --topics --choice --topics-per-client --sample --csv --start --verify --ledger --count --stall-after --stall-for --receive-buffer --compress --late-hello --away-after --away-for --help --version"
+            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --qos --mqtt-version --keep-alive --clients --topics --choice --topics-per-client --sample --csv --start --verify --ledger --count --stall-after --stall-for --receive-buffer --compress --late-hello --away-after --away-for --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1009,7 +1063,19 @@ _crore() {
                     return 0
                     ;;
                 --transport)
-                    COMPREPLY=($(compgen -W "ws sse http" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "ws sse http mqtt" -- "${cur}"))
+                    return 0
+                    ;;
+                --qos)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mqtt-version)
+                    COMPREPLY=($(compgen -W "3 5" -- "${cur}"))
+                    return 0
+                    ;;
+                --keep-alive)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --clients)
@@ -1972,7 +2038,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__help)
-            opts="serve demo pub sub history top conn topic bench doctor plan log engine cluster login tls token drain health config bridge upgrade metrics version completion man help"
+            opts="serve demo pub sub mqtt history top conn topic bench doctor plan log engine cluster login tls token drain health config bridge upgrade metrics version completion man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2531,6 +2597,48 @@ _crore() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        crore__subcmd__help__subcmd__mqtt)
+            opts="pub sub"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__mqtt__subcmd__pub)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__help__subcmd__mqtt__subcmd__sub)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         crore__subcmd__help__subcmd__plan)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -3040,6 +3148,288 @@ _crore() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__mqtt)
+            opts="-h -V --help --version pub sub help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__mqtt__subcmd__help)
+            opts="pub sub help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__mqtt__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__mqtt__subcmd__help__subcmd__pub)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__mqtt__subcmd__help__subcmd__sub)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__mqtt__subcmd__pub)
+            opts="-t -m -q -r -i -u -h -V --topic --message --qos --retain --content-type --response-topic --expiry --property --timeout --url --ca --insecure --mqtt-version --id --user --password --password-file --session-expiry --clean --keep-alive --will-topic --will-message --will-qos --will-retain --will-delay --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --topic)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --message)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -m)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --qos)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -q)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --content-type)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --response-topic)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --expiry)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --property)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mqtt-version)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --id)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --user)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -u)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session-expiry)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keep-alive)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --will-topic)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --will-message)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --will-qos)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --will-delay)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        crore__subcmd__mqtt__subcmd__sub)
+            opts="-t -q -v -i -u -h -V --topic --qos --verbose --json --count --url --ca --insecure --mqtt-version --id --user --password --password-file --session-expiry --clean --keep-alive --will-topic --will-message --will-qos --will-retain --will-delay --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --topic)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --qos)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -q)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mqtt-version)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --id)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --user)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -u)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session-expiry)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keep-alive)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --will-topic)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --will-message)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --will-qos)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --will-delay)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
