@@ -203,3 +203,16 @@ pub enum GapReason {
     /// The records were damaged on disk and are lost.
     Damaged,
 }
+
+impl GapReason {
+    /// Its word in JSON and in user properties of MQTT.
+    pub fn word(self) -> &'static str {
+        match self {
+            GapReason::Evicted => "evicted",
+            GapReason::UnknownEpoch => "unknown_epoch",
+            GapReason::BeyondHead => "beyond_head",
+            GapReason::HistoryLimit => "history_limit",
+            GapReason::Damaged => "damaged",
+        }
+    }
+}

@@ -191,6 +191,13 @@ pub(crate) struct Beginning {
     pub gap: Option<Gap>,
 }
 
+impl Beginning {
+    /// Its gap, and where.
+    pub fn gap(&self) -> Option<(PartitionId, Gap)> {
+        Some((self.partition, self.gap?))
+    }
+}
+
 /// The refusal of a subscription.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refusal {

@@ -32,6 +32,8 @@ pub struct SleepingSession {
     pub received: Vec<SleepingReceived>,
     /// Messages that the client has not acknowledged in full, in the order in which they were sent.
     pub open: Vec<OpenDelivery>,
+    /// Gaps that the client has not learned of, as texts.
+    pub gaps: Vec<Box<str>>,
     /// In each partition: everything up to here was sent, or is nothing for the session. Only with
     /// subscriptions to filters.
     pub through: Vec<PartitionCursor>,

@@ -2,7 +2,7 @@
 //! the path of a message; read with `serde_json` where clients write it.
 
 use super::http::parameters::DataForm;
-use crate::mail::{Gap, GapReason};
+use crate::mail::Gap;
 use crate::notice::LeftOut;
 use crate::position::Position;
 use base64::Engine as _;
@@ -113,13 +113,7 @@ fn append_tags(out: &mut Vec<u8>, view: &RecordView<'_>) {
 
 /// Appends a gap as an object: the records after `from` up to and including `to`.
 pub(crate) fn append_gap(out: &mut Vec<u8>, gap: &Gap) {
-    let reason = match gap.reason {
-        GapReason::Evicted => "evicted",
-        GapReason::UnknownEpoch => "unknown_epoch",
-        GapReason::BeyondHead => "beyond_head",
-        GapReason::HistoryLimit => "history_limit",
-        GapReason::Damaged => "damaged",
-    };
+    let reason = gap.reason.word();
     append(
         out,
         format_args!("{{\"from\":{},\"to\":{},\"reason\":\"{reason}\"}}", gap.from, gap.to),

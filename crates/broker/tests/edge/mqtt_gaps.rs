@@ -23,7 +23,7 @@ fn a_session_behind_a_gap() {
         p: flood news 3..20
         a: mqtt connect anna expiry=60 receive=2
             a: connack 0 present
-            a: publish news q1 id 3 17
+            a: publish news q1 id 3 17 {crore-gap=0/7:0-16 history_limit news}
             a: publish news q1 id 4 18
         a: mqtt puback 1 | puback 2
         a: mqtt puback 3 | puback 4
@@ -58,12 +58,13 @@ fn a_session_behind_a_gap() {
         p: flood n/x 3..4
         a: mqtt connect anna expiry=60 receive=2 acks
             a: connack 0 present
-            a: publish news q1 id 3 3
+            a: publish news q1 id 3 3 {crore-gap=0/7:0-4 evicted news}
             a: publish news q1 id 4 4
-        b: mqtt connect ben expiry=60 receive=2 acks
+        b: mqtt connect ben expiry=60 receive=2
             b: connack 0 present
-            b: publish n/x q1 id 3 3
+            b: publish n/x q1 id 3 3 {crore-gap=0/7:2-88 evicted n/#}
             b: publish n/x q1 id 4 4
+        b: mqtt puback 3 | puback 4
         p: flood news 5..6
             a: publish news q1 id 5 5
             a: publish news q1 id 6 6
@@ -129,7 +130,7 @@ fn an_open_message_with_qos_2_behind_a_gap() {
         a: mqtt connect anna expiry=60 receive=1
             a: connack 0 present
             a: pubrel 1
-        a: mqtt pubcomp 1 => a: publish news q2 id 2 3
+        a: mqtt pubcomp 1 => a: publish news q2 id 2 3 {crore-gap=0/7:0-2 history_limit news}
         a: mqtt pubrec 2 => a: pubrel 2
         a: mqtt pubcomp 2 => a: publish news q2 id 3 4
     " }

@@ -224,6 +224,10 @@ impl Edge {
     /// A page has found a gap in a topic.
     pub(crate) fn notify_gap(&mut self, subscription: SubIndex, gap: Gap) {
         let index = self.subscriptions[subscription].connection;
+        if self.connections.slots[index].facts().is_mqtt {
+            let partition = self.subscriptions.partition_of(subscription).unwrap_or_default();
+            return self.note_mqtt_gap_of(subscription, partition, gap);
+        }
         let client = self.subscriptions[subscription].client;
         let epoch = self.subscription_epoch(subscription);
         let found = Found::InPage;
@@ -239,6 +243,9 @@ impl Edge {
         gap: Gap,
     ) {
         let index = self.subscriptions[subscription].connection;
+        if self.connections.slots[index].facts().is_mqtt {
+            return self.note_mqtt_gap_of(subscription, partition, gap);
+        }
         let client = self.subscriptions[subscription].client;
         let epoch = self.epochs.of(partition, &self.settings);
         let (partition, found) = (Some(partition), Found::InPage);

@@ -182,7 +182,12 @@ pub(crate) struct Outgoing<'a> {
     pub subscription_ids: &'a [SubscriptionId],
     /// The remaining lifetime of the message in seconds.
     pub expiry_s: Option<u32>,
+    /// Gaps before the message.
+    pub gaps: &'a [Box<str>],
 }
+
+/// The user property that has a gap.
+const GAP: &str = "crore-gap";
 
 impl Outgoing<'_> {
     /// Appends the packet up to its payload. `attempt`: the QoS, 1 or 2, the identifier, and
@@ -216,6 +221,9 @@ impl Outgoing<'_> {
                 if let (Some(name), Some(value)) = (text(name), text(value)) {
                     properties.push(Property::User(UserProperty { name, value }));
                 }
+            }
+            for gap in self.gaps {
+                properties.push(Property::User(UserProperty { name: GAP, value: gap }));
             }
         }
         let head = PublishHead {

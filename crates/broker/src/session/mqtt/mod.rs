@@ -76,6 +76,8 @@ pub(crate) struct Mqtt {
     pub waking: Option<Box<SleepingSession>>,
     /// Retained messages that wait for room in the window.
     pub retained: Lean<WaitingRetained>,
+    /// Gaps that the client is to learn of.
+    pub gaps: Lean<Box<str>>,
     /// The beginning of a packet, where packets come in messages of a WebSocket, or bytes that came
     /// while the connection could not continue.
     pub partial: Lean<u8>,
@@ -207,6 +209,7 @@ impl Mqtt {
         self.memberships.rest();
         self.aliases.rest();
         self.retained.rest();
+        self.gaps.rest();
         self.partial.rest();
     }
 

@@ -206,6 +206,7 @@ impl Edge {
             will: will.map(Box::new),
             waking: None,
             retained: Default::default(),
+            gaps: Default::default(),
             partial: Default::default(),
             is_held: false,
             assembly: None,

@@ -217,7 +217,8 @@ impl Edge {
     ) -> Option<FrameNumber> {
         let mut head = std::mem::take(&mut self.work.scratch);
         head.clear();
-        let is_encoded = self.encode_head(index, message, None, &mut head);
+        let is_encoded = self.encode_head(index, message, (None, false), &mut head);
+        self.statistics.packets_too_large += u64::from(!is_encoded);
         let place = is_encoded.then(|| self.enter_packet(index, &head, message, origin));
         self.work.scratch = head;
         place
@@ -227,7 +228,7 @@ impl Edge {
         &mut self,
         index: ConnIndex,
         message: &Message<'_>,
-        attempt: Option<(u8, u16, bool)>,
+        (attempt, tells_gaps): (Option<(u8, u16, bool)>, bool),
         head: &mut Vec<u8>,
     ) -> bool {
         let Some(mqtt) = self.mqtt_ref(index) else {
@@ -241,10 +242,10 @@ impl Edge {
             retain: message.retain(),
             subscription_ids: message.ids,
             expiry_s: message.expiry.remaining_s(),
+            gaps: if tells_gaps { &mqtt.gaps } else { &[] },
         };
-        let is_encoded = outgoing.encode(attempt, head).is_ok();
-        self.statistics.packets_too_large += u64::from(!is_encoded);
-        is_encoded
+        head.clear();
+        outgoing.encode(attempt, head).is_ok()
     }
 
     /// Puts a packet into the ring, in the form of the connection.
@@ -304,7 +305,10 @@ impl Edge {
         // Encoded once with a place for the identifier, so that one which does not fit opens
         // nothing.
         let proposed = attempt.or((qos > 0).then_some((qos, u16::MAX, false)));
-        if self.encode_head(index, message, proposed, &mut head) {
+        let tells_gaps = proposed.is_some()
+            && self.mqtt_ref(index).is_some_and(|mqtt| !mqtt.gaps.is_empty())
+            && self.encode_head(index, message, (proposed, true), &mut head);
+        if tells_gaps || self.encode_head(index, message, (proposed, false), &mut head) {
             if attempt.is_none() && qos > 0 {
                 let bytes = head.len() + message.view.payload().len();
                 let at = (message.partition, offset);
@@ -313,8 +317,13 @@ impl Edge {
                     mqtt.opened.note_member(id, message.member.unwrap_or(0));
                     id
                 });
-                head.clear();
-                self.encode_head(index, message, id.map(|id| (qos, id, false)), &mut head);
+                let opened = id.map(|id| (qos, id, false));
+                self.encode_head(index, message, (opened, tells_gaps), &mut head);
+            }
+            if tells_gaps
+                && let Some(mqtt) = self.mqtt_of(index)
+            {
+                mqtt.gaps.take_all();
             }
             self.statistics.delivered += 1;
             if attempt.is_none() && qos == 2 {
@@ -322,6 +331,8 @@ impl Edge {
             }
             let place = self.enter_packet(index, &head, message, Origin::Private);
             self.push_place(index, place);
+        } else {
+            self.statistics.packets_too_large += 1;
         }
         self.work.scratch = head;
         Sent::Done

@@ -119,6 +119,7 @@ impl Edge {
             next_id: mqtt.opened.next_id(),
             received: received.collect(),
             open: mqtt.opened.iter().filter(|open| open.member == 0).copied().collect(),
+            gaps: mqtt.gaps.to_vec(),
             through,
             subscriptions: subscriptions.into_values().collect(),
         }

@@ -7,6 +7,7 @@
 
 mod connect;
 mod deliver;
+mod gaps;
 mod groups;
 mod leave;
 mod publish;

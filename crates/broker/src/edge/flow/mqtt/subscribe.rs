@@ -178,12 +178,13 @@ impl Edge {
         let Some(name) = self.pending_filter(index, subscription) else {
             return;
         };
-        self.announced(home, TopicIndex(grant.index), grant.partition, name);
+        self.announced(home, TopicIndex(grant.index), grant.partition, name.clone());
         if self.take_decision(index, subscription, true).is_none() {
             return;
         }
-        if grant.gap.is_some() {
+        if let Some(gap) = grant.gap {
             self.statistics.gaps += 1;
+            self.note_mqtt_gap(index, &name, grant.partition, gap);
         }
         self.settled_for_renewal(index);
     }
@@ -231,7 +232,11 @@ impl Edge {
         }
         for &subscription in subscriptions {
             let index = self.subscriptions[subscription].connection;
-            self.take_decision(index, subscription, true);
+            if self.take_decision(index, subscription, true).is_some() {
+                for (partition, gap) in beginnings.iter().filter_map(Beginning::gap) {
+                    self.note_mqtt_gap_of(subscription, partition, gap);
+                }
+            }
             self.settled_for_renewal(index);
         }
     }

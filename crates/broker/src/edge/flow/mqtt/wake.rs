@@ -197,6 +197,7 @@ impl Mqtt {
         self.released = session.released;
         self.resumed_at = session.resumed_at.or(Some(session.released));
         self.opened.wake(session.open.clone(), session.next_id);
+        self.gaps = session.gaps.clone().into();
         let received = session.received.iter().map(|it| Received {
             id: it.id,
             released: it.released,
