@@ -230,6 +230,13 @@ impl<'a> RecordView<'a> {
         head
     }
 
+    /// The record with another topic id and without the checksum, which the change makes wrong.
+    pub fn with_topic(&self, topic: u32) -> Vec<u8> {
+        let mut bytes = self.head_with_topic(topic).to_vec();
+        bytes.extend_from_slice(&self.bytes[RECORD_HEADER_BYTES..]);
+        bytes
+    }
+
     /// The fixed part, with another offset and `prev` and without the checksum, which such a change
     /// makes wrong.
     pub fn head_at(&self, offset: u64, prev: u64) -> [u8; RECORD_HEADER_BYTES] {

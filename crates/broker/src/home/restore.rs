@@ -64,12 +64,14 @@ impl Home {
         name: &[u8],
         record: &Slice,
     ) -> Result<(), Code> {
-        let offset = RecordView::parse(record).ok_or(Code::Internal)?.offset();
-        self.restore_topic(partition, name, offset)?;
+        let view = RecordView::parse(record).ok_or(Code::Internal)?;
+        self.restore_topic(partition, name, view.offset())?;
         let local = self.local(partition).ok_or(Code::Internal)?;
-        let topic = self.interests.topics.find(name, local);
+        let topic = self.interests.topics.find(name, local).ok_or(Code::Internal)?;
         let share = self.partitions[local as usize].share;
-        self.retain(topic.ok_or(Code::Internal)?, share, Some(record));
+        // The record has the number that its topic had before the start.
+        let renumbered = Slice::copy_of(&view.with_topic(topic));
+        self.retain(topic, share, Some(&renumbered));
         self.restore_session(name, record);
         Ok(())
     }

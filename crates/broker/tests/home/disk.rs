@@ -319,3 +319,20 @@ fn a_turn_is_bounded() {
         ),
     );
 }
+
+/// A start numbers topics anew, and retained messages keep their names.
+#[test]
+fn a_start_finds_retained_messages_of_a_filter() {
+    script! { small(), "
+        pub gone one => append g0 gone 1<0 one
+        pub a/x two retain => append g0 a/x 2<0! two
+        pub b/x three retain => append g0 b/x 3<0! three
+        commit 9
+        find e0 s1 a/+ => e0 found a/x two
+        drop-below 2
+        restart
+        find e0 s1 a/+ => e0 found a/x two
+        find e0 s1 # => e0 found a/x two b/x three
+        find e0 s1 b/x => e0 found b/x three
+    " }
+}

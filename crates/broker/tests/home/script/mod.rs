@@ -175,6 +175,12 @@ impl World {
                 };
                 ToHome::Publish(Publish { partition, rule, reply, publication })
             }
+            ["find", _, key, filter] => ToHome::FindRetained(FindRetained {
+                filter: slice(filter),
+                subscription: subscription(key),
+                from: 0,
+                limits: PageLimits { records_max: 9, bytes_max: 9_000 },
+            }),
             ["release", _, index, generation] => {
                 ToHome::Release { index: number(index), generation: number(generation) }
             }

@@ -132,14 +132,22 @@ pub fn text_of(letter: &ToEdge) -> String {
             RequestClass::Disk(_) => format!("consumed {requests} of the log"),
             RequestClass::Pages(_) => format!("consumed {requests} pages"),
         },
-        ToEdge::RetainedFound(_)
-        | ToEdge::Claimed { .. }
+        ToEdge::RetainedFound(found) => found_text(found),
+        ToEdge::Claimed { .. }
         | ToEdge::TakenOver { .. }
         | ToEdge::Group(_)
         | ToEdge::SessionsSleep(_) => format!("{letter:?}"),
         ToEdge::Stalled { is_stalled: true, .. } => "stalled".into(),
         ToEdge::Stalled { is_stalled: false, .. } => "goes on".into(),
     }
+}
+
+fn found_text(found: &RetainedFound) -> String {
+    let of = |(name, record): &(Slice, Slice)| {
+        let payload = RecordView::parse(record).map_or(&[][..], |view| view.payload());
+        format!(" {} {}", String::from_utf8_lossy(name), String::from_utf8_lossy(payload))
+    };
+    format!("found{}", found.records.iter().map(of).collect::<String>())
 }
 
 pub fn disk_text(request: &DiskRequest) -> String {
