@@ -3,9 +3,9 @@
 //! Step 9 of the path. Answers to SUBSCRIBE are made where a decision falls
 //! (`edge::flow::mqtt::subscribe`), because one packet answers several filters.
 
-use super::Mqtt;
 use super::refusal::{reason_of, subscribe_reason_of};
 use super::subscribing::Decided;
+use super::{Link, Mqtt};
 use crate::mail::SubscriptionKey;
 use crate::notice::{Encoded, Notice, Then};
 use log::{Flags, RecordView};
@@ -153,9 +153,9 @@ pub(crate) fn subscribed(
     decided.granted
 }
 
-/// Appends the last packet, which version 5 has.
+/// Appends the last packet, which version 5 has; not before CONNACK ([MQTT-3.14.0-1]).
 pub(crate) fn disconnect(mqtt: &Mqtt, reason: ReasonCode, server: Option<&str>, out: &mut Vec<u8>) {
-    if mqtt.is_v5() {
+    if mqtt.is_v5() && mqtt.link != Link::Asked {
         let reference = server.map(Property::ServerReference);
         let properties = Properties::from(reference.as_slice());
         append(mqtt, &ServerPacket::Disconnect(Disconnect { reason, properties }), out);
