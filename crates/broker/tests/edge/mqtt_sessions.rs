@@ -244,7 +244,7 @@ fn open_messages_of_version_3_are_repeated() {
     " }
 }
 
-/// A smaller window does not lose open messages.
+/// A smaller window does not lose open messages, and holds repeats back ([MQTT-3.3.4-9]).
 #[test]
 fn a_session_returns_with_a_smaller_window() {
     script! { on, "
@@ -261,15 +261,30 @@ fn a_session_returns_with_a_smaller_window() {
         a: mqtt connect anna expiry=60 receive=1
             a: connack 0 present
             a: publish news q1 id 1 dup 1
-            a: publish news q1 id 2 dup 2
-            a: publish news q1 id 3 dup 3
-            a: publish news q1 id 4 dup 4
-        a: mqtt puback 1
-        a: mqtt puback 2
-        a: mqtt puback 3
+        a: mqtt puback 1 => a: publish news q1 id 2 dup 2
+        a: mqtt puback 2 => a: publish news q1 id 3 dup 3
+        a: mqtt puback 3 => a: publish news q1 id 4 dup 4
         a: mqtt puback 4 => a: publish news q1 id 5 5
         a: mqtt puback 5 => a: publish news q1 id 6 6
         a: mqtt puback 6
+    " }
+    script! { on, "
+        p: mqtt connect paul acks => p: connack 0
+        a: mqtt connect anna expiry=60 => a: connack 0
+        a: mqtt sub 1 n/+ 2 => a: suback 1 2
+        p: mqtt flood 2 n/x 1..3
+            a: publish n/x q2 id 1 1
+            a: publish n/x q2 id 2 2
+            a: publish n/x q2 id 3 3
+        a: mqtt pubrec 1 => a: pubrel 1
+        a: reset
+        a: mqtt connect anna expiry=60 receive=1
+            a: connack 0 present
+            a: pubrel 1
+        a: mqtt pubcomp 1 => a: publish n/x q2 id 2 dup 2
+        a: mqtt pubrec 2 => a: pubrel 2
+        a: mqtt pubcomp 2 => a: publish n/x q2 id 3 dup 3
+        a: mqtt pubrec 3 | pubcomp 3 => a: pubrel 3
     " }
 }
 

@@ -61,7 +61,24 @@ impl Opened {
     /// again.
     pub fn records_max(&self, bytes_max: u64) -> usize {
         let room = if self.bytes < bytes_max { self.room() } else { 0 };
-        room + self.resends.len()
+        room + self.resends.len().min(self.resend_room())
+    }
+
+    /// The number of messages that may be sent again now: the window may be smaller than that of
+    /// the connection that has opened them ([MQTT-3.3.4-9]).
+    fn resend_room(&self) -> usize {
+        if self.resends.is_empty() {
+            return 0;
+        }
+        let is_sent = |open: &&OpenDelivery| !self.resends.contains(&open.id);
+        let sent = self.deliveries.iter().filter(is_sent).count();
+        usize::from(self.window).saturating_sub(sent)
+    }
+
+    /// Whether a message is to be sent again, and the client has no room for it now.
+    pub fn lacks_room_to_resend(&self, partition: PartitionId, offset: u64) -> bool {
+        let open = self.find(partition, offset);
+        open.is_some_and(|open| self.resends.contains(&open.id)) && self.resend_room() == 0
     }
 
     /// Whether another message may be opened.

@@ -282,6 +282,8 @@ impl Edge {
             if is_blocked {
                 return Sent::NoRoom;
             }
+        } else if mqtt.opened.lacks_room_to_resend(message.partition, offset) {
+            return Sent::NoRoom;
         } else if let Some(open) = mqtt.opened.take_resend(message.partition, offset) {
             attempt = Some((open.qos, open.id, true));
         } else if mqtt.opened.find(message.partition, offset).is_some() {
