@@ -83,7 +83,7 @@ pub trait Client {
     fn step(&mut self, context: &mut Context<'_>) -> Option<u64>;
 
     /// Whether everything has arrived that must arrive without faults; otherwise the missing part.
-    fn is_settled(&self, context: &Oracle) -> Result<(), String>;
+    fn is_settled(&self, context: (&Oracle, &Plan)) -> Result<(), String>;
 
     /// Like `is_settled`, for topics whose logs are in memory. Returns the number of subscriptions
     /// that were checked; 0 for other clients.
@@ -180,6 +180,23 @@ impl Peer {
         self.input.clear();
         self.half_closed = false;
         around.note(self.id, || format!("connects to edge {edge}"));
+    }
+
+    /// The connection, if there is one.
+    pub fn link(&self) -> Option<LinkId> {
+        self.link
+    }
+
+    /// Whether all bytes were passed to the network.
+    pub fn has_sent_all(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// Forgets the connection without an end: it stays open, and nobody reads it.
+    pub fn abandon(&mut self) -> Option<LinkId> {
+        self.out.clear();
+        self.input.clear();
+        self.link.take()
     }
 
     /// Queues bytes for sending.

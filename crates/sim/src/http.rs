@@ -447,7 +447,7 @@ impl Client for HttpClient {
         [io, act.filter(|_| !is_idle)].into_iter().flatten().min()
     }
 
-    fn is_settled(&self, oracle: &Oracle) -> Result<(), String> {
+    fn is_settled(&self, (oracle, _): (&Oracle, &Plan)) -> Result<(), String> {
         if self.kind == Kind::Requests {
             return match self.asked {
                 Some(_) => Err("a request was not answered".into()),

@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::http::HttpClient;
+use crate::mqtt::MqttClient;
 use crate::native::NativeClient;
 use crate::plan::{Beside, Plan};
 use crate::resumer::Resumer;
@@ -28,4 +29,11 @@ pub fn draw_beside(first: usize, plan: &Plan) -> Vec<Box<dyn Client>> {
         }
     };
     (first..).zip(&plan.beside).map(draw).collect()
+}
+
+/// Draws the clients of MQTT, with numbers from `first`.
+pub fn draw_mqtt(first: usize, plan: &Plan) -> Vec<Box<dyn Client>> {
+    let mut random = Prng::new(plan.seed ^ 0x6d71_7474);
+    let draw = |id| -> Box<dyn Client> { Box::new(MqttClient::new(id, plan, &mut random)) };
+    (first..first + plan.mqtt_clients).map(draw).collect()
 }

@@ -18,6 +18,7 @@ pub mod kinds;
 pub mod log_thread;
 mod memory;
 pub mod mesh;
+pub mod mqtt;
 pub mod mutation;
 pub mod native;
 pub mod network;

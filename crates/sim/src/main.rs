@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(text) => {
             eprintln!(
-                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N] [--keep-going] [--upgrades] [--json] [--cluster [--lossless] [--compacted]]"
+                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N [--only NAME]] [--keep-going] [--upgrades] [--json] [--mqtt] [--cluster [--lossless] [--compacted]]"
             );
             return ExitCode::from(2);
         }
@@ -41,10 +41,13 @@ struct Arguments {
     tracing: bool,
     scale: Scale,
     mutations: Option<u64>,
+    /// Only planted bugs whose names contain this.
+    only: String,
     keep_going: bool,
     client: Option<usize>,
     upgrades: bool,
     json: bool,
+    mqtt: bool,
     /// Worlds of several nodes on one engine.
     cluster: bool,
     /// Without losses.
@@ -61,15 +64,21 @@ impl Arguments {
             tracing: false,
             scale: Scale::Small,
             mutations: None,
+            only: String::new(),
             keep_going: false,
             client: None,
             upgrades: false,
             json: false,
+            mqtt: false,
             cluster: false,
             lossless: false,
             compacted: false,
         };
         while let Some(word) = words.next() {
+            if word == "--only" {
+                arguments.only = words.next().unwrap_or_default();
+                continue;
+            }
             let mut number = || {
                 let text = words.next().unwrap_or_default();
                 text.parse::<u64>().map_err(|_| format!("{word} needs a number"))
@@ -86,6 +95,7 @@ impl Arguments {
                 "--lossless" => arguments.lossless = true,
                 "--compacted" => arguments.compacted = true,
                 "--json" => arguments.json = true,
+                "--mqtt" => arguments.mqtt = true,
                 "--upgrades" => arguments.upgrades = true,
                 "--keep-going" => arguments.keep_going = true,
                 _ => return Err(format!("unknown: {word}")),
@@ -102,6 +112,7 @@ impl Arguments {
             client: self.client,
             upgrades: self.upgrades,
             json: self.json,
+            mqtt: self.mqtt,
         }
     }
 }
@@ -179,13 +190,20 @@ fn tell_outcome(outcome: &Outcome, all: bool) {
 fn find_mutations(arguments: &Arguments, budget: u64) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let mut missed = 0;
-    for mutation in Mutation::ALL {
+    let is_wanted = |bug: &Mutation| format!("{bug:?}").contains(&arguments.only);
+    for mutation in Mutation::ALL.into_iter().filter(is_wanted) {
         let began = Instant::now();
         let found = find(mutation, arguments.first, budget);
         let seconds = began.elapsed().as_secs_f64();
         match found {
             Some((worlds, text)) => {
-                println!("{mutation:?}: found in world {worlds}, {seconds:.2} s: {text}")
+                println!("{mutation:?}: found in world {worlds}, {seconds:.2} s: {text}");
+                if arguments.tracing {
+                    let seed = arguments.first + worlds - 1;
+                    let bug = Some(mutation);
+                    let options = Options { mutation: bug, tracing: true, ..Options::default() };
+                    tell_outcome(&sim::run(seed, options), true);
+                }
             }
             None => {
                 missed += 1;

@@ -3,6 +3,9 @@
 //!
 //! Place: only in the simulator's own mailbox and network; production code does not know them.
 
+mod mqtt;
+mod needs;
+
 use broker::disk::{DiskAnswer, DiskLetter, DiskRequest};
 use broker::mail::{
     AddFilter, Description, FilterPage, Grant, Page, Publish, Start, Subscribe, ToEdge, ToHome,
@@ -100,11 +103,37 @@ pub enum Mutation {
     LoseOccupancy,
     /// A message in JSON has another epoch than the log.
     OtherEpochInJson,
+    /// The will of a connection that is taken over is not published.
+    LoseWill,
+    /// A will is published although its client has left with DISCONNECT.
+    WillAfterDisconnect,
+    /// A session forgets which messages wait for PUBCOMP.
+    LoseReleases,
+    /// A session forgets which messages were not acknowledged.
+    LoseInflight,
+    /// A session forgets publications with QoS 2: they are appended twice.
+    ForgetReceived,
+    /// Messages between the halves of a takeover are lost.
+    CursorAhead,
+    /// A new subscription gets one retained message too few.
+    LackRetained,
+    /// A session whose time is over continues.
+    InheritExpired,
+    /// A session continues although its client wants a new one.
+    InheritClean,
+    /// Messages are sent again without DUP.
+    RepeatWithoutDup,
+    /// A publication with DUP counts as known.
+    DupIsKnown,
+    /// Two open messages have one packet identifier.
+    SharedId,
+    /// CONNACK tells the contrary about the session.
+    LieAboutSession,
 }
 
 impl Mutation {
     /// All planted bugs.
-    pub const ALL: [Mutation; 42] = [
+    pub const ALL: [Mutation; 55] = [
         Mutation::SkipReplayed,
         Mutation::LoseMessage,
         Mutation::RepeatPage,
@@ -147,55 +176,20 @@ impl Mutation {
         Mutation::LoseSession,
         Mutation::LoseOccupancy,
         Mutation::OtherEpochInJson,
+        Mutation::LoseWill,
+        Mutation::WillAfterDisconnect,
+        Mutation::LoseReleases,
+        Mutation::LoseInflight,
+        Mutation::ForgetReceived,
+        Mutation::CursorAhead,
+        Mutation::LackRetained,
+        Mutation::InheritExpired,
+        Mutation::InheritClean,
+        Mutation::RepeatWithoutDup,
+        Mutation::DupIsKnown,
+        Mutation::SharedId,
+        Mutation::LieAboutSession,
     ];
-
-    /// Whether it needs clients with tokens.
-    pub fn needs_tokens(self) -> bool {
-        matches!(
-            self,
-            Mutation::LoseRevocation
-                | Mutation::TokenForEver
-                | Mutation::WideToken
-                | Mutation::OtherNames
-                | Mutation::LeaveTwice
-                | Mutation::StayCounted
-        )
-    }
-
-    /// Whether it needs a client of the node's events.
-    pub fn needs_events(self) -> bool {
-        matches!(self, Mutation::LoseSession | Mutation::LoseOccupancy)
-    }
-
-    /// Whether it needs a log on disk.
-    pub fn needs_disk(self) -> bool {
-        matches!(
-            self,
-            Mutation::AckBeforeSync
-                | Mutation::DeliverBeforeSync
-                | Mutation::LoseCommitted
-                | Mutation::RepeatDiskPage
-                | Mutation::SkipDiskRecord
-                | Mutation::DiskPageEndsEarly
-                | Mutation::SkipRecovered
-                | Mutation::ForgetLastBatch
-                | Mutation::ReuseOffsets
-                | Mutation::LoseHoles
-                | Mutation::LoseNotedEnd
-                | Mutation::LoseRetained
-                | Mutation::DropProducers
-        )
-    }
-
-    /// Whether it needs a disk with flipped bits.
-    pub fn needs_damage(self) -> bool {
-        matches!(self, Mutation::LoseHoles | Mutation::LoseNotedEnd)
-    }
-
-    /// Whether it only takes effect after a restart.
-    pub fn needs_crash(self) -> bool {
-        self == Mutation::FeedOldEpoch || self.needs_disk()
-    }
 }
 
 /// Applies one planted bug at random times.
@@ -206,6 +200,7 @@ pub struct Saboteur {
     silent: Vec<(u16, u16, u32)>,
     /// The epoch of the previous node.
     former: Option<u64>,
+    of_mqtt: mqtt::OfMqtt,
     /// The number of times that it took effect.
     pub strikes: u32,
 }
@@ -220,6 +215,7 @@ impl Saboteur {
             random: Prng::new(seed ^ 0x5ab0),
             silent: Vec::new(),
             former: None,
+            of_mqtt: mqtt::OfMqtt::default(),
             strikes: 0,
         }
     }
@@ -263,7 +259,7 @@ impl Saboteur {
                 Post::Letters { from, stamps, letters: self.letters(from, to, letters) }
             }
             Post::Requests { from, stamps, requests } => {
-                Post::Requests { from, stamps, requests: self.requests(requests) }
+                Post::Requests { from, stamps, requests: self.requests(from, requests) }
             }
             other => other,
         }
@@ -404,7 +400,10 @@ impl Saboteur {
         }
     }
 
-    fn requests(&mut self, mut requests: Vec<ToHome>) -> Vec<ToHome> {
+    fn requests(&mut self, from: u16, mut requests: Vec<ToHome>) -> Vec<ToHome> {
+        for request in &mut requests {
+            self.on_mqtt_request(from, request);
+        }
         if self.mutation == Some(Mutation::FeedOldEpoch) {
             for request in &mut requests {
                 if let ToHome::Subscribe(Subscribe { start: Start::Since(position), .. }) = request
@@ -470,6 +469,7 @@ impl Saboteur {
         let mut kept: Vec<ToEdge> = Vec::with_capacity(letters.len());
         for mut letter in letters {
             self.change_page(&mut letter);
+            self.on_mqtt_letter(to, &mut letter);
             match (&mut letter, self.mutation) {
                 (ToEdge::Message { record, .. }, Some(Mutation::WrongPrev)) if self.strikes() => {
                     *record = with_wrong_prev(record, self.random.chance(0.5));

@@ -401,7 +401,7 @@ impl Client for NativeClient {
         [io, act].into_iter().flatten().min()
     }
 
-    fn is_settled(&self, oracle: &Oracle) -> Result<(), String> {
+    fn is_settled(&self, (oracle, _): (&Oracle, &Plan)) -> Result<(), String> {
         if !self.is_welcome {
             return Err("not connected".into());
         }

@@ -86,6 +86,8 @@ pub struct Network {
     pub now_ms: u64,
     /// Clients with input on their connection.
     pub notified: Vec<usize>,
+    /// Connections that the node closed without reading everything.
+    cut_short: BTreeSet<LinkId>,
     /// A hash of all data.
     pub hash: u64,
     pub(crate) saboteur: Saboteur,
@@ -103,6 +105,7 @@ impl Network {
             faults,
             now_ms: 0,
             notified: Vec::new(),
+            cut_short: BTreeSet::new(),
             hash: 0,
             saboteur,
         }
@@ -199,7 +202,12 @@ impl Network {
         if count > 1 && self.random.chance(self.faults.split) {
             count = 1 + self.random.below(count as u64 - 1) as usize;
         }
-        link.to_node.extend(&bytes[..count]);
+        let (passed, answer) = self.saboteur.on_mqtt_send(id, &bytes[..count]);
+        link.to_node.extend(passed);
+        if !answer.is_empty() {
+            link.to_client.extend(answer);
+            self.notified.push(link.client);
+        }
         self.edges[link.edge].ready.insert(id);
         count
     }
@@ -246,6 +254,21 @@ impl Network {
         link.to_node_ended = true;
         self.edges[link.edge].ready.insert(id);
         self.drop_if_over(id);
+    }
+
+    /// Whether the node has a connection, or will accept it.
+    pub fn is_held(&self, id: LinkId) -> bool {
+        self.links.get(&id).is_some_and(|link| !link.node_gone)
+    }
+
+    /// Whether a connection is lost, although its client may not know.
+    pub fn is_broken(&self, id: LinkId) -> bool {
+        self.links.get(&id).is_none_or(|link| link.reset || link.node_gone)
+    }
+
+    /// Whether the node closed a connection although bytes of the client were there.
+    pub fn was_cut_short(&self, id: LinkId) -> bool {
+        self.cut_short.contains(&id)
     }
 
     /// Breaks a connection's network.
@@ -396,6 +419,9 @@ impl Network {
             return;
         };
         link.node_gone = true;
+        if !link.to_node.is_empty() {
+            self.cut_short.insert(id);
+        }
         link.to_node.clear();
         match how {
             Close::Graceful => link.to_client_ended = true,
@@ -473,6 +499,7 @@ impl Network {
         let taken: Vec<u8> =
             parts.iter().flat_map(|part| part.iter()).take(count).copied().collect();
         let taken = self.saboteur.on_write(taken);
+        let taken = self.saboteur.on_mqtt_write(id, taken);
         for bytes in taken.chunks(8) {
             let mut word = [0; 8];
             word[..bytes.len()].copy_from_slice(bytes);

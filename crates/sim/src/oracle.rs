@@ -9,11 +9,13 @@
 mod events;
 mod judge;
 mod lives;
+mod mqtt;
 mod retained;
 mod run;
 
 pub use events::Events;
 pub use lives::Lives;
+pub use mqtt::{Delivered, Fate, MqttCounts, MqttModel, MqttSession, MqttSubscription, WillEnd};
 pub use run::{Hole, Run, SKIPPED, check_skip};
 
 use crate::plan::Plan;
@@ -63,6 +65,10 @@ pub enum Once {
     Sequence(u64, u64),
     /// A unique key.
     Key,
+    /// MQTT with QoS 1, and QoS 2 over a crash: a repeat may stand again.
+    Repeats,
+    /// MQTT with QoS 2.
+    Qos2,
 }
 
 /// One message of a client, sent once or, if it has an identity, repeatedly.
@@ -88,6 +94,10 @@ pub struct Publication {
     pub once: Once,
     /// Published with RETAIN.
     pub retain: bool,
+    /// The QoS of a publication of MQTT.
+    pub qos: Option<u8>,
+    /// The client of MQTT that has sent it.
+    pub mqtt_client: Option<usize>,
     payload: Vec<u8>,
 }
 
@@ -102,6 +112,11 @@ impl Publication {
     /// The number of attempts.
     pub fn attempts(&self) -> u32 {
         self.attempts
+    }
+
+    /// The node of the last attempt.
+    pub fn instance(&self) -> u32 {
+        self.instance
     }
 
     /// Its bytes.
@@ -166,6 +181,8 @@ pub struct Oracle {
     pub crowds: u64,
     /// A disk has flipped bits: acknowledged records may be lost, if that is reported.
     pub is_flipped: bool,
+    /// Sessions of MQTT.
+    pub mqtt: MqttModel,
 }
 
 impl Oracle {
@@ -263,6 +280,8 @@ impl Oracle {
             places: Vec::new(),
             once: Once::No,
             retain: false,
+            qos: None,
+            mqtt_client: None,
             payload: payload.clone(),
         });
         (id, payload)
@@ -280,6 +299,14 @@ impl Oracle {
         publication.open += 1;
         publication.refused = None;
         publication.payload.clone()
+    }
+
+    /// Processes an acknowledgement that has no position.
+    pub fn accepted(&mut self, source: Source, id: usize) {
+        let publication = &mut self.publications[id];
+        publication.open = publication.open.saturating_sub(1);
+        let moment = self.tick();
+        self.mqtt.accepted.push((id, source, moment));
     }
 
     /// Processes a refused publication.
@@ -434,7 +461,12 @@ impl Oracle {
             let first = offset.min(*known);
             let is_forgotten =
                 publication.attempts > 1 && self.lives.is_forgotten(partition, first);
-            if is_other && !is_forgotten && self.lives.holds(partition, *other, *known, life) {
+            let may_repeat = publication.attempts > 1 && publication.once == Once::Repeats;
+            if is_other
+                && !is_forgotten
+                && !may_repeat
+                && self.lives.holds(partition, *other, *known, life)
+            {
                 return Err(format!("publication {id} stands at {known} and at {offset}"));
             }
         }

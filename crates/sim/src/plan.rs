@@ -8,7 +8,7 @@ use broker::filters::FilterTrie;
 use broker::mail::{Code, PartitionId};
 use broker::settings::{
     CompressionSettings, Durability, EntitlementSettings, LagPolicy, Limits, LogSettings,
-    OlderEpoch, RuleSettings, Settings, SysSettings, TicketKey, TicketSettings,
+    MqttSettings, OlderEpoch, RuleSettings, Settings, SysSettings, TicketKey, TicketSettings,
 };
 use broker::topic::Filter;
 use std::sync::Arc;
@@ -63,6 +63,8 @@ pub struct Plan {
     pub has_json: bool,
     /// Additional clients, in some worlds.
     pub beside: Vec<Beside>,
+    /// Clients of MQTT, in some worlds.
+    pub mqtt_clients: usize,
     /// The duration of actions and faults, in virtual milliseconds.
     pub active_ms: u64,
     /// The mean time between a client's actions.
@@ -149,6 +151,7 @@ impl Plan {
             },
             has_json: mutation == Some(Mutation::OtherEpochInJson),
             beside: draw_beside(seed, big, mutation),
+            mqtt_clients: 0,
             active_ms,
             pace_ms: if big { 700 } else { [3, 15, 60][random.below(3) as usize] },
             lossless,
@@ -177,6 +180,9 @@ impl Plan {
             ),
         };
         plan.finish(kind, mutation);
+        if draws_mqtt(seed, mutation) {
+            plan.add_mqtt(big, mutation);
+        }
         plan
     }
 
@@ -235,6 +241,37 @@ impl Plan {
                 takes_passwords: false,
             });
         }
+    }
+
+    /// Adds clients of MQTT; drawn separately, so that worlds without them do not change.
+    pub fn add_mqtt(&mut self, big: bool, mutation: Option<Mutation>) {
+        let mut random = Prng::new(self.seed ^ 0x006d_7174);
+        self.mqtt_clients = if big { 200 } else { random.between(1, 5) as usize };
+        // Sessions expire, and wills wait.
+        self.active_ms += random.below(3) * 1_000;
+        if mutation.is_some() {
+            self.active_ms = self.active_ms.max(3_500);
+            self.mqtt_clients = 5;
+            self.retain = 0.2;
+        }
+        let Some(settings) = Arc::get_mut(&mut self.settings) else {
+            return;
+        };
+        let mut pick = |choices: [u32; 3]| choices[random.below(3) as usize];
+        settings.mqtt = MqttSettings {
+            is_on: true,
+            inflight_max: pick([1, 4, 128]) as u16,
+            receive_max: pick([1, 4, 256]) as u16,
+            topic_alias_max: pick([0, 2, 16]) as u16,
+            session_expiry_v3_s: pick([2, 86_400, u32::MAX]),
+            ..MqttSettings::default()
+        };
+    }
+
+    /// Whether sessions of MQTT outlive the node: their log is on disk.
+    pub fn keeps_sessions(&self) -> bool {
+        let (_, partition) = self.settings.locate("$mqtt/s/client");
+        self.settings.log_on_disk(partition).is_some()
     }
 
     /// Whether few events are permitted per second.
@@ -345,6 +382,14 @@ impl Plan {
     /// The topic with a name.
     pub fn topic(&self, name: &str) -> Option<usize> {
         self.topics.iter().position(|topic| topic == name)
+    }
+}
+
+/// Draws clients of MQTT in one of four worlds; the others do not change.
+fn draws_mqtt(seed: u64, mutation: Option<Mutation>) -> bool {
+    match mutation {
+        Some(mutation) => mutation.needs_mqtt(),
+        None => Prng::new(seed ^ 0x6d71_7400).chance(0.25),
     }
 }
 

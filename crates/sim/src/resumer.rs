@@ -389,7 +389,7 @@ impl Client for Resumer {
         [output, act, deadline, io].into_iter().flatten().min()
     }
 
-    fn is_settled(&self, oracle: &Oracle) -> Result<(), String> {
+    fn is_settled(&self, (oracle, _): (&Oracle, &Plan)) -> Result<(), String> {
         if !self.session.is_ready() {
             return Err("not connected".into());
         }

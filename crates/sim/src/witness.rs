@@ -141,7 +141,7 @@ impl Client for Witness {
         [output, deadline, io].into_iter().flatten().min()
     }
 
-    fn is_settled(&self, _: &Oracle) -> Result<(), String> {
+    fn is_settled(&self, _: (&Oracle, &Plan)) -> Result<(), String> {
         if self.session.is_ready() { Ok(()) } else { Err("not connected".into()) }
     }
 

@@ -21,7 +21,7 @@ use crate::mutation::Saboteur;
 use crate::native::NativeClient;
 use crate::network::{Network, SimNet, fold};
 use crate::oracle::Oracle;
-use crate::plan::Plan;
+use crate::plan::{Plan, Scale};
 use crate::witness::Witness;
 use broker::now::Now;
 use node::reactor::{Clock, Reactor};
@@ -120,6 +120,9 @@ impl World {
     fn new(seed: u64, options: Options) -> World {
         let mut plan = Plan::draw(seed, options.scale, options.mutation);
         plan.has_json |= options.json;
+        if options.mqtt && plan.mqtt_clients == 0 {
+            plan.add_mqtt(options.scale == Scale::Big, options.mutation);
+        }
         let mut random = Prng::new(seed ^ 0x0051_6d00);
         let edges = usize::from(plan.settings.edges_count);
         let saboteur = || Saboteur::new(options.mutation, seed);
@@ -200,6 +203,7 @@ impl World {
         // That moment may be within a write, and clients with small sockets are slow.
         self.advance(self.now_ms + CALM_MS_MAX, true);
         self.judge_convergence();
+        self.oracle.mqtt.given_up += self.given_up();
         for client in &mut self.clients {
             client.finish(&mut self.oracle);
         }
@@ -221,6 +225,7 @@ impl World {
             self.restart();
         }
         self.phase = Phase::Calm;
+        self.oracle.mqtt.calm = Some((self.oracle.tick(), self.now_ms));
         self.network.borrow_mut().faults.calm();
         self.mesh.borrow_mut().faults = MailFaults { delay_ms_max: 0, late: 0.0 };
         self.hung_until_ms = self.disks.borrow_mut().calm();
@@ -251,6 +256,7 @@ impl World {
                 ("filters", edge.filters),
                 ("native sessions", edge.native_sessions),
                 ("JSON sessions", edge.json_sessions),
+                ("sessions of MQTT", edge.mqtt_sessions),
                 ("event streams", edge.event_streams),
                 ("pinned bytes", edge.pinned_bytes),
                 ("entitlements", edge.entitlements),
@@ -502,12 +508,12 @@ impl World {
         if edges.any(|edge| edge.statistics().pinned_bytes > 0) {
             return false;
         }
-        self.clients.iter().all(|client| client.is_settled(&self.oracle).is_ok())
+        self.clients.iter().all(|client| client.is_settled((&self.oracle, &self.plan)).is_ok())
     }
 
     fn judge_convergence(&mut self) {
         for (id, client) in self.clients.iter().enumerate() {
-            if let Err(text) = client.is_settled(&self.oracle) {
+            if let Err(text) = client.is_settled((&self.oracle, &self.plan)) {
                 return self
                     .oracle
                     .fail(id, format!("{CALM_MS_MAX} ms after the last fault: {text}"));
@@ -520,6 +526,12 @@ impl World {
             }
         }
         self.check_everybody_counts();
+    }
+
+    /// Publications that the present node has given up for lack of room.
+    fn given_up(&self) -> u64 {
+        let edges = self.reactors.iter().map(|reactor| reactor.edge().statistics());
+        edges.map(|edge| edge.own_publications_lost).sum()
     }
 
     fn collect_statistics(&mut self) {
@@ -539,6 +551,7 @@ impl World {
                 compressed: edge.compressed,
                 inflated: edge.inflated,
                 stalls: home.logs_stalled,
+                mqtt_wills: edge.wills,
                 ..Reached::default()
             };
         }
@@ -548,6 +561,7 @@ impl World {
         self.collect_statistics();
         self.reached.events = self.oracle.events.count();
         self.reached.events_left_out = self.oracle.events.left_out();
+        self.reached.add_mqtt(&self.oracle.mqtt.counts);
         self.reached.crowds = self.oracle.crowds;
         self.reached.duplicates = self.oracle.duplicates;
         self.reached.duplicates_over_http = self.oracle.duplicates_over_http;
@@ -601,6 +615,7 @@ fn draw_clients(plan: &Plan, random: &mut Prng) -> Vec<Box<dyn Client>> {
         clients.push(crate::kinds::draw(id, plan, random));
     }
     clients.extend(crate::kinds::draw_beside(clients.len(), plan));
+    clients.extend(crate::kinds::draw_mqtt(clients.len(), plan));
     if plan.has_events {
         clients.push(Box::new(Witness::new(clients.len(), plan)));
     }

@@ -11,6 +11,8 @@ const SEEDS: u64 = 250;
 const MUTATION_SEEDS: u64 = 60;
 /// The number of worlds in which most native clients speak JSON.
 const JSON_SEEDS: u64 = 60;
+/// The number of worlds that all have clients of MQTT.
+const MQTT_SEEDS: u64 = 60;
 /// The number of worlds with hand-overs of shards.
 const UPGRADE_SEEDS: u64 = 60;
 
@@ -51,6 +53,30 @@ fn worlds_that_speak_json_have_no_failure() {
         check_as(&upgraded, " --json --upgrades");
         assert_eq!(outcome.hash, upgraded.hash, "seed {seed}");
     }
+}
+
+#[test]
+fn worlds_of_mqtt_have_no_failure() {
+    let mut reached = Reached::default();
+    for seed in 1..=MQTT_SEEDS {
+        let options = Options { mqtt: true, ..Options::default() };
+        let outcome = run(seed, options);
+        check_as(&outcome, " --mqtt");
+        reached += outcome.reached;
+        if seed.is_multiple_of(3) {
+            let upgraded = run(seed, Options { upgrades: true, ..options });
+            check_as(&upgraded, " --mqtt --upgrades");
+            assert_eq!(outcome.hash, upgraded.hash, "seed {seed}");
+        }
+    }
+    let rare = [
+        reached.mqtt_repeats,
+        reached.mqtt_retained,
+        reached.mqtt_resent,
+        reached.mqtt_takeovers,
+        reached.mqtt_wills,
+    ];
+    assert!(rare.iter().all(|count| *count > 0), "{reached:?}");
 }
 
 #[test]

@@ -64,6 +64,9 @@ const PURE_PACKAGES: &[&str] = &[
 const SIM_SEEDS_GATE: &str = "400";
 /// Simulated seeds in the slow tier.
 const SIM_SEEDS_SWEEP: &str = "6000";
+/// Simulated worlds that all have clients of MQTT, in the gate, and in the slow tier.
+const MQTT_SEEDS_GATE: &str = "100";
+const MQTT_SEEDS_SWEEP: &str = "2000";
 /// Simulated clusters in the gate, and in the slow tier.
 const CLUSTER_SEEDS_GATE: &str = "60";
 const CLUSTER_SEEDS_SWEEP: &str = "3000";
@@ -173,11 +176,13 @@ pub fn fuzz(workspace: &Workspace) -> Result<Tally> {
 
 pub fn sim(workspace: &Workspace) -> Result<Tally> {
     Ok(simulate(workspace, &["--seeds", SIM_SEEDS_GATE])?
+        + simulate(workspace, &["--mqtt", "--seeds", MQTT_SEEDS_GATE])?
         + simulate(workspace, &["--cluster", "--lossless", "--seeds", CLUSTER_SEEDS_GATE])?)
 }
 
 pub fn sweep(workspace: &Workspace) -> Result<Tally> {
-    simulate(workspace, &["--seeds", SIM_SEEDS_SWEEP])
+    Ok(simulate(workspace, &["--seeds", SIM_SEEDS_SWEEP])?
+        + simulate(workspace, &["--mqtt", "--seeds", MQTT_SEEDS_SWEEP])?)
 }
 
 pub fn cluster_sweep(workspace: &Workspace) -> Result<Tally> {

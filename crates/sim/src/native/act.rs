@@ -290,7 +290,7 @@ impl NativeClient {
         let name = format!("{id:x}");
         let producer = format!("p{}", self.peer.id);
         let once = match context.oracle.publications[id].once {
-            Once::No => None,
+            Once::No | Once::Repeats | Once::Qos2 => None,
             Once::Key => Some(wire::native::Once::Key(name.as_bytes())),
             Once::Sequence(_, sequence) => {
                 Some(wire::native::Once::Producer(Producer { id: producer.as_bytes(), sequence }))

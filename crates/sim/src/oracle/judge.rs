@@ -39,6 +39,7 @@ impl Oracle {
             self.judge_settled(plan, &run, &owed);
             self.judge_run(plan, &run, life, known);
         }
+        self.judge_mqtt(plan);
         if plan.lossless && !self.is_flipped {
             self.judge_presence(plan, &offsets);
         }

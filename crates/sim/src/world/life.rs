@@ -93,6 +93,7 @@ impl World {
     /// Kills the node, with everything in its memory.
     pub(super) fn crash(&mut self, crash: Crash) {
         self.reached.crashes += 1;
+        self.oracle.mqtt.died_at_ms = Some(self.now_ms);
         self.hash = fold(self.hash, 0xdead);
         self.oracle.note_all("--- the node dies ---");
         self.collect_statistics();
@@ -117,6 +118,7 @@ impl World {
         let Some((_, crash)) = self.draining.take() else {
             return;
         };
+        self.oracle.mqtt.died_at_ms = Some(self.now_ms);
         self.hash = fold(self.hash, 0xe4d);
         self.oracle.note_all("--- the node stops ---");
         self.collect_statistics();

@@ -1,7 +1,7 @@
 //! The options and the result of a world's run.
 
 use crate::mutation::Mutation;
-use crate::oracle::Failure;
+use crate::oracle::{Failure, MqttCounts};
 use crate::plan::Scale;
 use stdx::Counters;
 
@@ -115,6 +115,41 @@ pub struct Reached {
     pub stalls: u64,
     /// Subscriptions to logs in memory that received their last message while a disk hung.
     pub served_beside_a_hang: u64,
+    /// Messages to clients of MQTT.
+    pub mqtt_deliveries: u64,
+    /// The part of these with DUP.
+    pub mqtt_repeats: u64,
+    /// The part of these that were retained, for new subscriptions.
+    pub mqtt_retained: u64,
+    /// Messages that overlapping filters brought more than once.
+    pub mqtt_overlaps: u64,
+    /// Publications with QoS 1 and 2 that were acknowledged.
+    pub mqtt_accepted: u64,
+    /// Publications and releases that clients sent again.
+    pub mqtt_resent: u64,
+    /// Sessions of MQTT that continued.
+    pub mqtt_continued: u64,
+    /// The part of these whose connection was taken over.
+    pub mqtt_takeovers: u64,
+    /// Identifiers used again by a node that had died, before PUBREL.
+    pub mqtt_ids_reused: u64,
+    /// Wills that nodes published.
+    pub mqtt_wills: u64,
+}
+
+impl Reached {
+    /// Adds what clients of MQTT have counted.
+    pub(super) fn add_mqtt(&mut self, counts: &MqttCounts) {
+        self.mqtt_deliveries += counts.deliveries;
+        self.mqtt_repeats += counts.repeats;
+        self.mqtt_retained += counts.retained;
+        self.mqtt_overlaps += counts.overlaps;
+        self.mqtt_accepted += counts.accepted;
+        self.mqtt_resent += counts.resent;
+        self.mqtt_continued += counts.continued;
+        self.mqtt_takeovers += counts.took_over;
+        self.mqtt_ids_reused += counts.ids_reused;
+    }
 }
 
 /// Options of a run.
@@ -130,6 +165,8 @@ pub struct Options {
     pub client: Option<usize>,
     /// Whether most native clients speak JSON.
     pub json: bool,
+    /// Whether all worlds have clients of MQTT.
+    pub mqtt: bool,
     /// Whether shards are sometimes handed over, as in live upgrades.
     pub upgrades: bool,
 }
