@@ -175,12 +175,7 @@ impl World {
                 };
                 ToHome::Publish(Publish { partition, rule, reply, publication })
             }
-            ["find", _, key, filter] => ToHome::FindRetained(FindRetained {
-                filter: slice(filter),
-                subscription: subscription(key),
-                from: 0,
-                limits: PageLimits { records_max: 9, bytes_max: 9_000 },
-            }),
+            ["find", _, key, filter] => find(key, filter),
             ["release", _, index, generation] => {
                 ToHome::Release { index: number(index), generation: number(generation) }
             }
@@ -464,4 +459,14 @@ fn filter_request(words: &[&str]) -> ToHome {
         }
         _ => panic!("{words:?}"),
     }
+}
+
+/// Asks for the retained messages of a filter.
+fn find(key: &str, filter: &str) -> ToHome {
+    ToHome::FindRetained(FindRetained {
+        filter: slice(filter),
+        subscription: subscription(key),
+        from: 0,
+        limits: PageLimits { records_max: 9, bytes_max: 9_000 },
+    })
 }
