@@ -192,7 +192,7 @@ impl Peer {
         self.out.is_empty()
     }
 
-    /// Forgets the connection without an end: it stays open, and nobody reads it.
+    /// Forgets the connection, which stays open and unread.
     pub fn abandon(&mut self) -> Option<LinkId> {
         self.out.clear();
         self.input.clear();

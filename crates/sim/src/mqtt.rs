@@ -47,7 +47,7 @@ struct Wish {
     is_alone: bool,
 }
 
-/// What a client tends to do.
+/// The habits of a client.
 #[derive(Clone, Copy, Debug)]
 struct Habits {
     /// Its session outlives connections.
@@ -74,7 +74,7 @@ pub struct MqttClient {
     session: Session,
     presence: Presence,
     wills: Wills,
-    /// Connections that a later one has taken over, and that nobody reads.
+    /// Unread connections that a later one has taken over.
     ghosts: Vec<LinkId>,
     /// The number of connections so far.
     connections: u32,

@@ -3,6 +3,7 @@
 
 use crate::faults::{ClientFaults, Crash, DiskFaults, MailFaults, NetFaults};
 use crate::mutation::Mutation;
+use crate::world::Options;
 use broker::entitlement::Permissions;
 use broker::filters::FilterTrie;
 use broker::mail::{Code, PartitionId};
@@ -179,15 +180,19 @@ impl Plan {
                 mutation.is_some_and(Mutation::needs_crash),
             ),
         };
-        plan.finish(kind, mutation);
-        if draws_mqtt(seed, mutation) {
-            plan.add_mqtt(big, mutation);
-        }
+        plan.finish((kind, big), mutation);
         plan
     }
 
     /// Adds the parts that are drawn separately, and adapts the plan to them.
-    fn finish(&mut self, kind: Kind, mutation: Option<Mutation>) {
+    fn finish(&mut self, (kind, big): (Kind, bool), mutation: Option<Mutation>) {
+        self.draw_rest(kind, mutation);
+        if draws_mqtt(self.seed, mutation) {
+            self.add_mqtt(big, mutation);
+        }
+    }
+
+    fn draw_rest(&mut self, kind: Kind, mutation: Option<Mutation>) {
         self.draw_returns(mutation);
         if self.has_events {
             (self.crashes, self.reloads) = (Vec::new(), Vec::new());
@@ -240,6 +245,14 @@ impl Plan {
                 users_are_counted: self.seed.is_multiple_of(2),
                 takes_passwords: false,
             });
+        }
+    }
+
+    /// Adapts the plan to the options of the run.
+    pub fn change(&mut self, options: Options) {
+        self.has_json |= options.json;
+        if options.mqtt && self.mqtt_clients == 0 {
+            self.add_mqtt(options.scale == Scale::Big, options.mutation);
         }
     }
 

@@ -21,7 +21,7 @@ use crate::mutation::Saboteur;
 use crate::native::NativeClient;
 use crate::network::{Network, SimNet, fold};
 use crate::oracle::Oracle;
-use crate::plan::{Plan, Scale};
+use crate::plan::Plan;
 use crate::witness::Witness;
 use broker::now::Now;
 use node::reactor::{Clock, Reactor};
@@ -119,10 +119,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
 impl World {
     fn new(seed: u64, options: Options) -> World {
         let mut plan = Plan::draw(seed, options.scale, options.mutation);
-        plan.has_json |= options.json;
-        if options.mqtt && plan.mqtt_clients == 0 {
-            plan.add_mqtt(options.scale == Scale::Big, options.mutation);
-        }
+        plan.change(options);
         let mut random = Prng::new(seed ^ 0x0051_6d00);
         let edges = usize::from(plan.settings.edges_count);
         let saboteur = || Saboteur::new(options.mutation, seed);

@@ -1,4 +1,4 @@
-//! What a client does next.
+//! The next action of a client.
 
 use super::{MqttClient, Stage};
 use crate::client::{Context, Phase};

@@ -206,7 +206,7 @@ impl MqttClient {
         self.end_subscriptions(context, &former, moment);
         self.session.number = context.oracle.mqtt.begin(self.peer.id);
         self.session.began = self.line.number;
-        // What the node may not have is published again, as a new publication.
+        // The node may lack these publications: the client publishes them again.
         let is_given_up = self.refusals > REFUSALS_MAX;
         let at_least_once =
             former.outgoing.into_iter().filter(|outgoing| outgoing.qos == 1 && !is_given_up);
@@ -283,7 +283,7 @@ impl MqttClient {
         self.peer.act_at_ms = context.now_ms + self.peer.random.between(1, pause_ms);
     }
 
-    /// Another connection of this client takes the session over; nobody ends the present one.
+    /// Another connection of this client takes the session over; the present one stays open.
     pub(super) fn take_over(&mut self, context: &mut Context<'_>) {
         context.oracle.note(self.peer.id, || "takes its own session over".into());
         self.ghosts.extend(self.peer.abandon());
@@ -353,6 +353,8 @@ impl MqttClient {
         let is_explained = match reason {
             ReasonCode::SessionTakenOver => self.presence.is_uncertain(),
             ReasonCode::ServerShuttingDown | ReasonCode::ServerMoved => plan.drains(),
+            // A session from the disk may hold identifiers that the client has released since.
+            ReasonCode::ReceiveMaximumExceeded => self.peer.instance > 0,
             ReasonCode::QuotaExceeded | ReasonCode::ImplementationSpecific => is_lossy,
             _ => false,
         };

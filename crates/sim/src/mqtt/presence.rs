@@ -1,4 +1,4 @@
-//! What a client knows of its session at the node: whether it exists, which CONNACK must tell.
+//! A client's knowledge of its session at the node: CONNACK must agree with it.
 //!
 //! A CONNECT without an answer may have been dealt with, or be dealt with later than the next one:
 //! then the client knows nothing for a while, and believes what CONNACK says.

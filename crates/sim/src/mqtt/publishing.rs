@@ -59,7 +59,7 @@ impl MqttClient {
         self.send(context, &ClientPacket::Publish(publish));
     }
 
-    /// Sends again what is not over, in order.
+    /// Repeats unfinished publications, in order.
     pub(super) fn resend(&mut self, context: &mut Context<'_>) {
         let is_republished = std::mem::take(&mut self.session.is_republished);
         for at in 0..self.session.outgoing.len() {

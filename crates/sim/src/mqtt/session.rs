@@ -1,4 +1,4 @@
-//! What a client keeps over connections, and what it keeps for one connection.
+//! State of a client: of its session, and of one connection.
 
 use super::wills::Will;
 use crate::network::LinkId;
@@ -53,7 +53,7 @@ pub(super) struct Seen {
     pub is_excused: bool,
 }
 
-/// What the client keeps for one connection.
+/// State of one connection.
 #[derive(Default)]
 pub(super) struct Line {
     /// The connection's number among those of the client.
@@ -144,7 +144,7 @@ impl Session {
 }
 
 impl Line {
-    /// What has not come; none if everything has.
+    /// The missing answer; none if all have come.
     pub fn waits(&self) -> Option<String> {
         if !self.answers.is_empty() {
             return Some("the client has not acknowledged everything".into());

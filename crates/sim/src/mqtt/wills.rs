@@ -1,4 +1,4 @@
-//! Wills of a client: what is due for each, as far as the client knows.
+//! Wills of a client, and the fate of each, as far as the client knows.
 
 use crate::oracle::{Fate, Oracle, WillEnd};
 

@@ -12,7 +12,7 @@ use wire::mqtt::{
     ServerPacket, Version, announced_version,
 };
 
-/// What a saboteur of MQTT remembers.
+/// Memory of a saboteur of MQTT.
 #[derive(Default)]
 pub(super) struct OfMqtt {
     /// Edges where a connection has just lost its name.

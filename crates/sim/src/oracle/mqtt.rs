@@ -87,7 +87,7 @@ pub struct MqttSubscription {
     pub is_alone: bool,
     /// The moment of its answer.
     pub since: u64,
-    /// The same in virtual milliseconds.
+    /// The virtual time of its answer, in milliseconds.
     pub since_ms: u64,
     /// The moment of its end; none: it lasted to the end of the world.
     pub until: Option<u64>,

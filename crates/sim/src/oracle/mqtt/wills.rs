@@ -7,7 +7,7 @@ use crate::plan::Plan;
 /// The time after which a will that is due is in the log, if nothing fails; milliseconds.
 const SLACK_MS: u64 = 800;
 
-/// What the specification says of a will.
+/// The fate of a will by the specification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// It is published, at this time at the latest; virtual milliseconds.
@@ -27,7 +27,7 @@ pub struct WillEnd {
     pub publication: usize,
     /// The node of the connection.
     pub instance: u32,
-    /// What is due.
+    /// The expected fate.
     pub fate: Fate,
 }
 
