@@ -175,7 +175,7 @@ impl World {
                 };
                 ToHome::Publish(Publish { partition, rule, reply, publication })
             }
-            ["find", _, key, filter] => find(key, filter),
+            ["find", _, key, filter] => find(subscription(key), filter),
             ["release", _, index, generation] => {
                 ToHome::Release { index: number(index), generation: number(generation) }
             }
@@ -462,10 +462,10 @@ fn filter_request(words: &[&str]) -> ToHome {
 }
 
 /// Asks for the retained messages of a filter.
-fn find(key: &str, filter: &str) -> ToHome {
+fn find(subscription: SubscriptionKey, filter: &str) -> ToHome {
     ToHome::FindRetained(FindRetained {
         filter: slice(filter),
-        subscription: subscription(key),
+        subscription,
         from: 0,
         limits: PageLimits { records_max: 9, bytes_max: 9_000 },
     })
