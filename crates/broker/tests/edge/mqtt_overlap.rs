@@ -316,3 +316,26 @@ fn wildcards() {
         e: mqtt sub 1 a+ 0 => e: disconnect 0x81, closed
     " }
 }
+
+/// A client subscribes again to a topic of a session that is still read from the log.
+#[test]
+fn a_topic_again_while_it_is_read_from_the_log() {
+    script! { with_three_threads, "
+        p: session
+        a: mqtt connect anna expiry=60 receive=1 => a: connack 0
+        a: mqtt sub 1 news 1 => a: suback 1 1
+        a: reset
+        p: flood news 1..4
+        a: mqtt connect anna expiry=60 receive=1
+            a: connack 0 present
+            a: publish news q1 id 1 1
+        homes stop
+        a: mqtt sub 2 news 1 rh=2
+        a: mqtt puback 1
+        homes go
+            a: suback 2 1
+            a: publish news q1 id 2 2
+        a: mqtt puback 2 => a: publish news q1 id 3 3
+        a: mqtt puback 3 => a: publish news q1 id 4 4
+    " }
+}

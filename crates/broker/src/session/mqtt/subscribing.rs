@@ -107,6 +107,14 @@ impl Subscribing {
         })
     }
 
+    /// Whether the filter at a place is one of a session that wakes.
+    pub fn is_of_wake(&self, place: u32) -> bool {
+        self.packets.iter().any(|packet| {
+            let at = place.checked_sub(packet.first);
+            packet.id == 0 && at.is_some_and(|at| (at as usize) < packet.entries.len())
+        })
+    }
+
     /// The client unsubscribes from a filter that waits. False if none does.
     pub fn cancel(&mut self, filter: &str) -> bool {
         let entries = self.packets.iter_mut().flat_map(|packet| &mut packet.entries);

@@ -161,9 +161,11 @@ impl Edge {
         let Some(name) = name else {
             return false;
         };
-        let waking = mqtt.waking.as_ref();
+        // A subscription that the client asks for now begins with what comes, also if the session
+        // has had it before.
+        let is_new = is_pending && !mqtt.subscribing.is_of_wake(Options::place(client));
+        let waking = mqtt.waking.as_ref().filter(|_| !is_new);
         let sent = waking.and_then(|it| it.sent_through(&name, partition));
-        // One that is new begins with what comes.
         let is_due = sent.map_or(!is_pending, |sent| sent < offset);
         let slept = waking.and_then(|it| it.subscriptions.iter().find(|it| it.filter == name));
         let options = slept.filter(|_| is_pending).map_or(client, |slept| slept.options);
