@@ -164,8 +164,12 @@ impl Edge {
             }
         } else {
             self.subscriptions.set_client(existing, number);
-            if item.retain_handling == RetainHandling::Send {
-                self.find_retained(existing, item.filter.as_bytes());
+            let key = self.subscriptions.key(existing);
+            if item.retain_handling == RetainHandling::Send
+                && let Some(mqtt) = self.mqtt_of(index)
+                && let Some(entry) = mqtt.subscribing.entry(place)
+            {
+                entry.granted = Some(key); // behind the answer
             }
         }
         self.answer_filter(index, client, granted(number));
@@ -179,7 +183,7 @@ impl Edge {
             return;
         };
         self.announced(home, TopicIndex(grant.index), grant.partition, name.clone());
-        if self.take_decision(index, subscription, true).is_none() {
+        if self.take_decision(index, subscription, subscription).is_none() {
             return;
         }
         if let Some(gap) = grant.gap {
@@ -205,7 +209,7 @@ impl Edge {
         grant: &Grant,
     ) {
         let index = self.subscriptions[subscription].connection;
-        let entry = self.take_decision(index, subscription, false);
+        let entry = self.take_decision(index, subscription, existing);
         if self.subscriptions.find(grant.subscription).is_some() {
             self.unsubscribe(subscription);
         }
@@ -213,9 +217,6 @@ impl Edge {
             return;
         };
         self.subscriptions.set_client(existing, entry.number);
-        if entry.wants_retained && !entry.is_for_new {
-            self.find_retained(existing, entry.filter.as_bytes());
-        }
         self.settled_for_renewal(index);
     }
 
@@ -232,7 +233,7 @@ impl Edge {
         }
         for &subscription in subscriptions {
             let index = self.subscriptions[subscription].connection;
-            if self.take_decision(index, subscription, true).is_some() {
+            if self.take_decision(index, subscription, subscription).is_some() {
                 for (partition, gap) in beginnings.iter().filter_map(Beginning::gap) {
                     self.note_mqtt_gap_of(subscription, partition, gap);
                 }
@@ -241,19 +242,21 @@ impl Edge {
         }
     }
 
-    /// The home has granted a subscription: it gets its options, and the packet its answer. None if
-    /// its client has unsubscribed meanwhile.
+    /// The home has granted a subscription: it gets its options, and the packet its answer, behind
+    /// which come the retained messages. None if its client has unsubscribed meanwhile. `holds` is
+    /// the subscription that the session keeps: this one, or one that it had before.
     fn take_decision(
         &mut self,
         index: ConnIndex,
         subscription: SubIndex,
-        finds_retained: bool,
+        holds: SubIndex,
     ) -> Option<Entry> {
         let client = self.subscriptions[subscription].client;
         let place = Options::place(client);
-        let key = self.subscriptions.key(subscription);
+        let key = self.subscriptions.key(holds);
         let entry = self.mqtt_of(index)?.subscribing.entry(place)?;
-        if finds_retained && entry.wants_retained && !entry.is_cancelled {
+        let is_left_out = entry.is_for_new && holds != subscription;
+        if entry.wants_retained && !is_left_out && !entry.is_cancelled {
             entry.granted = Some(key);
         }
         let entry = entry.clone();
