@@ -282,6 +282,7 @@ impl Edge {
     /// before.
     pub(crate) fn notify_caught_up(&mut self, subscription: SubIndex, from: u64, through: u64) {
         let index = self.subscriptions[subscription].connection;
+        self.mqtt_caught_up(index);
         let client = self.subscriptions[subscription].client;
         let position = Position { epoch: self.subscription_epoch(subscription), offset: through };
         let lineage = self.subscription_lineage(subscription);
@@ -297,6 +298,7 @@ impl Edge {
         through: u64,
     ) {
         let index = self.subscriptions[subscription].connection;
+        self.mqtt_caught_up(index);
         let client = self.subscriptions[subscription].client;
         let is_last = !self.subscriptions.is_stream_catching_up(index);
         let epoch = self.epochs.of(partition, &self.settings);

@@ -322,9 +322,7 @@ impl Edge {
                 let opened = id.map(|id| (qos, id, false));
                 self.encode_head(index, message, (opened, tells_gaps), &mut head);
             }
-            if tells_gaps
-                && let Some(mqtt) = self.mqtt_of(index)
-            {
+            if tells_gaps && let Some(mqtt) = self.mqtt_of(index) {
                 mqtt.gaps.take_all();
             }
             self.statistics.delivered += 1;
@@ -626,6 +624,17 @@ impl Edge {
         let slot = &mut self.connections.slots[index];
         if waits || slot.is(flag::LAGGING | flag::CATCHING_UP) {
             slot.set(flag::LAGGING);
+            self.mark_dirty(index);
+        }
+    }
+
+    /// A subscription is live again: what it has not brought is given up, and makes room.
+    pub(crate) fn mqtt_caught_up(&mut self, index: ConnIndex) {
+        let is_waited_for = self.mqtt_ref(index).is_some_and(|mqtt| {
+            !mqtt.retained.is_empty() || mqtt.opened.resends().next().is_some()
+        });
+        if is_waited_for {
+            self.connections.slots[index].set(flag::LAGGING);
             self.mark_dirty(index);
         }
     }
