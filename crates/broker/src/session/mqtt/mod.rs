@@ -105,6 +105,8 @@ pub(crate) struct Record {
     pub asked: u8,
     /// The log has refused a record, which is to follow again.
     pub is_refused: bool,
+    /// The number of records that the log has refused.
+    pub refusals: u8,
     /// A release is not in the log.
     pub is_releasing: bool,
 }

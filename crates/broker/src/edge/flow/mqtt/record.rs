@@ -21,8 +21,11 @@ use crate::session::mqtt::Link;
 use stdx::chunk::Slice;
 use wire::mqtt::PacketType;
 
-/// A record that the log has refused follows again after this time.
+/// A record that the log has refused for the moment follows again after this time.
 const RETRY_MS: u64 = 250;
+/// Then, or if its store is full, the session goes on without a record: a client is rather served
+/// than kept waiting for a disk.
+const REFUSALS_MAX: u8 = 40;
 /// The first byte of PUBLISH with QoS 2, without DUP and RETAIN.
 const PUBLISH_QOS_2: u8 = (PacketType::Publish as u8) << 4 | 2 << 1;
 const PUBLISH_BITS: u8 = 0b1111_0110;
@@ -133,16 +136,20 @@ impl Edge {
         };
         mqtt.record.asked = mqtt.record.asked.saturating_sub(1);
         if let Err(code) = result {
-            mqtt.record.is_refused = true;
-            mqtt.record.is_wanted = true;
+            let is_passing = code == Code::LogUnavailable && mqtt.record.refusals < REFUSALS_MAX;
+            mqtt.record.refusals = mqtt.record.refusals.saturating_add(1);
+            mqtt.record.is_wanted = is_passing;
+            mqtt.record.is_refused = is_passing;
+            mqtt.record.is_durable &= is_passing;
             self.statistics.own_publications_lost += 1;
-            // A session that is too large would be refused for ever.
-            if code == Code::MessageTooLarge {
-                return self.abort(index);
+            if is_passing {
+                let due_ms = self.now.monotonic_ms + RETRY_MS;
+                return self.mqtt.put_refused_record(due_ms, connection);
             }
-            let due_ms = self.now.monotonic_ms + RETRY_MS;
-            return self.mqtt.put_refused_record(due_ms, connection);
         }
+        let Some(mqtt) = self.mqtt_of(index) else {
+            return;
+        };
         if mqtt.record.asked == 0 && !mqtt.record.is_wanted {
             self.open_gate(index);
         } else {
