@@ -187,7 +187,7 @@ impl Plan {
     /// Adds the parts that are drawn separately, and adapts the plan to them.
     fn finish(&mut self, (kind, big): (Kind, bool), mutation: Option<Mutation>) {
         self.draw_rest(kind, mutation);
-        if draws_mqtt(self.seed, mutation) {
+        if mutation.is_some_and(|mutation| mutation.needs_mqtt()) {
             self.add_mqtt(big, mutation);
         }
     }
@@ -395,14 +395,6 @@ impl Plan {
     /// The topic with a name.
     pub fn topic(&self, name: &str) -> Option<usize> {
         self.topics.iter().position(|topic| topic == name)
-    }
-}
-
-/// Draws clients of MQTT in one of four worlds; the others do not change.
-fn draws_mqtt(seed: u64, mutation: Option<Mutation>) -> bool {
-    match mutation {
-        Some(mutation) => mutation.needs_mqtt(),
-        None => Prng::new(seed ^ 0x6d71_7400).chance(0.25),
     }
 }
 

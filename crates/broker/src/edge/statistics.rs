@@ -188,7 +188,8 @@ pub struct EdgeStatistics {
     /// Acknowledgements of MQTT clients for a packet identifier that was not open.
     #[metric("crore_mqtt_unknown_acknowledgements_total")]
     pub unknown_acknowledgements: u64,
-    /// Publications on $sys/... that were dropped because the queue of their home shard was full.
+    /// Publications on $sys/... that were dropped because the queue of their home shard was full,
+    /// wills of MQTT likewise, and records of MQTT sessions that their log refused.
     #[metric("crore_sys_publications_lost_total")]
     pub own_publications_lost: u64,
     /// Clients turned away by a rate or for want of memory.
