@@ -28,6 +28,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("javac", "default-jdk-headless"),
     ("mvn", "maven"),
     ("node", "nodejs"),
+    ("mosquitto_passwd", "mosquitto"),
     ("mosquitto_sub", "mosquitto-clients"),
     ("npm", "npm"),
     ("openssl", "openssl"),

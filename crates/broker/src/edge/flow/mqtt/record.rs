@@ -23,8 +23,8 @@ use wire::mqtt::PacketType;
 
 /// A record that the log has refused for the moment follows again after this time.
 const RETRY_MS: u64 = 250;
-/// Refusals after which a session goes on without a record; it does so at once if the store is full.
-/// The client is rather served than kept waiting for a disk.
+/// Refusals after which a session continues without a record; a full store needs only one. Its
+/// client is rather served than kept waiting for a disk.
 const REFUSALS_MAX: u8 = 40;
 /// The first byte of PUBLISH with QoS 2, without DUP and RETAIN.
 const PUBLISH_QOS_2: u8 = (PacketType::Publish as u8) << 4 | 2 << 1;
