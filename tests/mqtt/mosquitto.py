@@ -93,7 +93,7 @@ def become_crore(program: str, arguments: list[str]) -> None:
 
 
 def translate_access(options: dict[str, str], port: str) -> str:
-    """Fills in who may connect; the tables of the configuration."""
+    """Fills in the options of authentication; returns the tables of the configuration."""
     is_open = options.pop("allow_anonymous", "true") == "true"
     users = options.pop("password_file", None)
     if is_open and users is None:

@@ -20,7 +20,7 @@ pub struct Grant {
     pub permissions: Permissions,
 }
 
-/// A user who has proved the password: the name, the digest, and the fingerprint of the hash.
+/// A user with the right password: the name, the digest, and the fingerprint of the hash.
 pub(crate) type Accepted = (Box<str>, Digest, [u8; 32]);
 
 /// The users of a node, by name.

@@ -1,27 +1,12 @@
 //! Connections beside a log whose disk hangs: in these nodes every disk does, until `disks go`.
 
-use crate::support::script;
-use broker::filters::FilterTrie;
-use broker::mail::PartitionId;
-use broker::settings::{Durability, Settings};
-use broker::topic::Filter;
+use crate::support::{add_log_on_disk, script};
+use broker::settings::Settings;
 
 /// `disk/#` lies in a log on disk, everything else in memory; a log has room for three requests.
 fn two_logs(settings: &mut Settings) {
-    let mut log = settings.logs[0].clone();
-    log.name = "disk".into();
-    log.durability = Durability::Disk;
-    log.first_partition = PartitionId(1);
-    log.cache_bytes = 1 << 20;
-    settings.logs.push(log);
-    let mut rule = settings.rules[0].clone();
-    rule.log = 1;
-    settings.rules.push(rule);
-    let mut filters = FilterTrie::default();
-    filters.insert(Filter::parse("disk/#").unwrap(), 1);
-    settings.rule_filters = filters;
+    add_log_on_disk(settings, "disk/#");
     settings.limits.requests_inflight_max = 3;
-    settings.limits.log_stall_timeout_ms = 5_000;
 }
 
 /// A client that fills the log waits, for a bounded time; users of other logs do not notice, and in

@@ -2,28 +2,13 @@
 //! these nodes it does so at `disks go`.
 
 use crate::support::mqtt::on;
-use crate::support::script;
-use broker::filters::FilterTrie;
-use broker::mail::PartitionId;
-use broker::settings::{Durability, Settings};
-use broker::topic::Filter;
+use crate::support::{add_log_on_disk, script};
+use broker::settings::Settings;
 
 /// Sessions lie in a log on disk, messages in memory.
 fn sessions_on_disk(settings: &mut Settings) {
     on(settings);
-    let mut log = settings.logs[0].clone();
-    log.name = "disk".into();
-    log.durability = Durability::Disk;
-    log.first_partition = PartitionId(1);
-    log.cache_bytes = 1 << 20;
-    settings.logs.push(log);
-    let mut rule = settings.rules[0].clone();
-    rule.log = 1;
-    settings.rules.push(rule);
-    let mut filters = FilterTrie::default();
-    filters.insert(Filter::parse("$mqtt/#").unwrap(), 1);
-    settings.rule_filters = filters;
-    settings.limits.log_stall_timeout_ms = 5_000;
+    add_log_on_disk(settings, "$mqtt/#");
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub struct Broker {
     pub allow_anonymous: Option<bool>,
     /// Whether `allow_anonymous` is that of a listener (`per_listener_settings`).
     pub is_by_listener: bool,
-    /// Whether a plugin decides who may do what.
+    /// Whether a plugin decides on permissions.
     pub has_plugin: bool,
     /// Whether there are several access lists.
     pub has_several_lists: bool,

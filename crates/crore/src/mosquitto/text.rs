@@ -75,7 +75,7 @@ fn write_sections(text: &mut String, options: &Options) {
     for section in SECTIONS {
         let mut is_begun = false;
         for (at, (key, value)) in options.iter().enumerate() {
-            // Of two values the last one holds, as in Mosquitto.
+            // The last of two values holds, as in Mosquitto.
             let is_last = options[at + 1..].iter().all(|(later, _)| later != key);
             let name = key.split_once('.').filter(|(of, _)| *of == section && is_last);
             if let Some((_, name)) = name {

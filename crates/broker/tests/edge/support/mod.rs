@@ -89,7 +89,10 @@ mod users;
 mod world;
 
 use crate::transcript;
-use broker::settings::{LagPolicy, LogSettings, RuleSettings, Settings};
+use broker::filters::FilterTrie;
+use broker::mail::PartitionId;
+use broker::settings::{Durability, LagPolicy, LogSettings, RuleSettings, Settings};
+use broker::topic::Filter;
 
 /// A test's script as it stands in the source, perhaps with other settings: `check`, `check_with`.
 macro_rules! script {
@@ -197,4 +200,21 @@ pub fn settings() -> Settings {
         node_name: "node".into(),
         ..Settings::default()
     }
+}
+
+/// A second log, on a disk that hangs until `disks go`, for the topics of a filter.
+pub fn add_log_on_disk(settings: &mut Settings, filter: &str) {
+    let mut log = settings.logs[0].clone();
+    log.name = "disk".into();
+    log.durability = Durability::Disk;
+    log.first_partition = PartitionId(1);
+    log.cache_bytes = 1 << 20;
+    settings.logs.push(log);
+    let mut rule = settings.rules[0].clone();
+    rule.log = 1;
+    settings.rules.push(rule);
+    let mut filters = FilterTrie::default();
+    filters.insert(Filter::parse(filter).unwrap(), 1);
+    settings.rule_filters = filters;
+    settings.limits.log_stall_timeout_ms = 5_000;
 }

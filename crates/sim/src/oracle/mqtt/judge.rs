@@ -48,7 +48,7 @@ impl Oracle {
             let partition = plan.partition(topic);
             let life = self.lives.at(partition, instance);
             let offsets = self.offsets_in(partition, life, publication);
-            // Of copies, some may be unknown.
+            // The oracle may not know some of the copies.
             let of = &self.publications[publication];
             let has_copies = of.once == Once::Repeats && of.attempts() > 1;
             if offsets.is_empty() || has_copies {

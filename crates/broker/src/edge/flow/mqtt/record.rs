@@ -23,8 +23,8 @@ use wire::mqtt::PacketType;
 
 /// A record that the log has refused for the moment follows again after this time.
 const RETRY_MS: u64 = 250;
-/// Refusals after which a session continues without a record; a full store needs only one. Its
-/// client is rather served than kept waiting for a disk.
+/// Refusals in a row after which a session continues without a record; a full store needs only one.
+/// Its client is rather served than kept waiting for a disk.
 const REFUSALS_MAX: u8 = 40;
 /// The first byte of PUBLISH with QoS 2, without DUP and RETAIN.
 const PUBLISH_QOS_2: u8 = (PacketType::Publish as u8) << 4 | 2 << 1;
@@ -32,7 +32,7 @@ const PUBLISH_BITS: u8 = 0b1111_0110;
 const DUP: u8 = 1 << 3;
 
 impl Edge {
-    /// The next packets tell of a state that the log is to know first.
+    /// The connection is about to get a packet whose step the log must know first.
     pub(super) fn gate_mqtt(&mut self, index: ConnIndex) {
         if let Some(mqtt) = self.mqtt_of(index)
             && mqtt.record.is_durable
@@ -60,8 +60,7 @@ impl Edge {
         }
     }
 
-    /// The client is refused something. A publication with QoS 2 that is refused has released its
-    /// identifier.
+    /// The client gets a refusal. A refused publication with QoS 2 has released its identifier.
     #[cold]
     pub(crate) fn mqtt_refused(&mut self, index: ConnIndex) {
         if self.connections.slots[index].facts().is_mqtt {
@@ -146,6 +145,8 @@ impl Edge {
                 let due_ms = self.now.monotonic_ms + RETRY_MS;
                 return self.mqtt.put_refused_record(due_ms, connection);
             }
+        } else {
+            mqtt.record.refusals = 0;
         }
         let Some(mqtt) = self.mqtt_of(index) else {
             return;
