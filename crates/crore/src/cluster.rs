@@ -238,6 +238,7 @@ impl Joining {
             namesakes: 0,
             has_failed: false,
             is_unheard: false,
+            asked_ms: 0,
         };
         std::thread::Builder::new().name("cluster".into()).spawn(move || follower.run())?;
         Ok(cluster)

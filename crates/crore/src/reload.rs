@@ -13,7 +13,7 @@ use crate::flags::ConfigurationArguments;
 use crate::logging::{Level, Log};
 use crate::reloaded::{Counts, Reloaded};
 use crate::{entitled, process, service_manager, tls_files};
-use broker::settings::Settings;
+use broker::settings::{Durability, Settings};
 use entitlement::TokenAuthenticator;
 use node::Node;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -134,12 +134,17 @@ impl Reloader {
         Ok(Reloaded { changes, certificate: self.tls.is_some() })
     }
 
-    /// The new settings of the node. Ticket keys of its own stay.
+    /// The new settings of the node. Ticket keys of its own stay; so do tickets revoked that another
+    /// node of the cluster has revoked.
     fn settings(&self, wanted: &Configuration, running: &Settings) -> Settings {
         let mut settings = assemble::settings(wanted, process::cores_count());
         settings.allowed_origins.extend_from_slice(&self.own_origins);
         if settings.tickets.keys.is_empty() {
             settings.tickets.keys.clone_from(&running.tickets.keys);
+        }
+        if running.logs.iter().any(|log| log.durability == Durability::Engine) {
+            let revoked_before_ms = running.tickets.not_before_ms;
+            settings.tickets.not_before_ms = settings.tickets.not_before_ms.max(revoked_before_ms);
         }
         settings
     }

@@ -8,12 +8,13 @@
 #![forbid(unsafe_code)]
 
 use std::env;
+use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use brokers::secured::{Listener, PASSWORD};
 use brokers::{Kafka, Plan};
@@ -63,6 +64,7 @@ const CASES: &[Case] = &[
     ("a client continues at another node by position", clients_move_by_position),
     ("a client continues at another node by ticket", clients_move_by_ticket),
     ("a revocation at one node is in force at all, also at one that was away", revocations_spread),
+    ("tickets that one node refuses are refused by all", revoked_tickets_spread),
     ("the administration page and `crore top` show all nodes", operators_see_all_nodes),
     ("a drain sends clients to the nodes that live", a_drain_names_living_nodes),
     ("a node with TLS and SCRAM serves, and a wrong password is named", tls_and_scram_serve),
@@ -406,6 +408,41 @@ fn revocations_spread(cluster: &mut Cluster) {
         wait_until("the end of the revocation", || status_with(node, &ben) == 200);
         assert_eq!(status_with(node, &anna), 401);
     }
+}
+
+fn revoked_tickets_spread(cluster: &mut Cluster) {
+    let (mut client, _) = Native::connect(&cluster.node(0).clients, None);
+    let answer = client.subscribe_one(1, "ticket/2");
+    assert!(matches!(answer, Frame::Subscribed { .. }), "{answer:?}");
+    client.ask_ticket();
+    let Frame::Ticket(ticket) = client.next_frame() else { panic!("a ticket") };
+    let resumed_at = |server: &Server| {
+        let (_, welcome) = Native::connect(&server.clients, Some((&ticket, &[])));
+        let Frame::Welcome { resumed, .. } = welcome else { panic!("{welcome:?}") };
+        resumed
+    };
+    assert_eq!(resumed_at(cluster.node(2)), Some(1));
+    let file = cluster.places[1].path("crore.toml");
+    let text = fs::read_to_string(&file).expect("the node's configuration");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock");
+    let tickets = format!("[tickets]\nrevoked_before = {}\n", now.as_secs() + 1);
+    fs::write(&file, text.replace("[tickets]\n", &tickets)).expect("the folder is ours");
+    cluster.node(1).process.signal("HUP");
+    for number in 0..NODES {
+        wait_until("the tickets' end", || resumed_at(cluster.node(number)).is_none());
+    }
+    // A node that was away has it from its first moment on.
+    let server = cluster.servers[2].take().expect("the node runs");
+    server.process.signal("KILL");
+    drop(server);
+    cluster.start_node(2);
+    assert_eq!(resumed_at(cluster.node(2)), None);
+    // Without the option at the node that had it, all refuse as before.
+    fs::write(&file, text).expect("the folder is ours");
+    cluster.node(1).process.signal("HUP");
+    Metrics::of(&cluster.node(1).operators)
+        .wait_for("crore_reloads_total{result=\"taken\"}", |it| it == 2);
+    assert_eq!(resumed_at(cluster.node(1)), None);
 }
 
 fn a_drain_names_living_nodes(cluster: &mut Cluster) {

@@ -5,6 +5,7 @@
 //! | `node/NAME` | a node's report about itself ([`NodeEntry`]), every few seconds |
 //! | `log/NAME` | the partitions of a log ([`LogEntry`]): all nodes must agree on them |
 //! | `revocation/...` | a revocation ([`RevocationEntry`]); a removed key cancels it |
+//! | `tickets` | the tickets that all nodes refuse ([`TicketsEntry`]) |
 //!
 //! Values are JSON. Readers ignore members that they do not know, because a newer node may write
 //! them. Unknown keys are ignored for the same reason.
@@ -75,9 +76,17 @@ pub struct RevocationEntry {
     pub ends: u32,
 }
 
+/// The tickets that all nodes refuse.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TicketsEntry {
+    /// Those issued before this time, in milliseconds since 1970.
+    pub revoked_before: u64,
+}
+
 const NODE: &str = "node/";
 const LOG: &str = "log/";
 const REVOCATION: &str = "revocation/";
+const TICKETS: &str = "tickets";
 
 /// The meaning of an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,6 +97,8 @@ pub enum Meaning {
     Log(String, LogEntry),
     /// A revocation was made, extended or cancelled.
     Revocation(Change),
+    /// Tickets were revoked.
+    Tickets(TicketsEntry),
 }
 
 impl Entry {
@@ -100,6 +111,10 @@ impl Entry {
         if let Some(name) = self.key.strip_prefix(LOG) {
             let log = serde_json::from_slice(self.value.as_deref()?).ok()?;
             return Some(Meaning::Log(name.to_owned(), log));
+        }
+        if self.key == TICKETS {
+            let tickets = serde_json::from_slice(self.value.as_deref()?).ok()?;
+            return Some(Meaning::Tickets(tickets));
         }
         let revoked = revoked_of(self.key.strip_prefix(REVOCATION)?)?;
         let Some(value) = &self.value else {
@@ -147,6 +162,13 @@ impl LogEntry {
     /// The key and the value.
     pub fn written(&self, name: &str) -> (String, Vec<u8>) {
         (format!("{LOG}{name}"), json(self))
+    }
+}
+
+impl TicketsEntry {
+    /// The key and the value.
+    pub fn written(&self) -> (String, Vec<u8>) {
+        (TICKETS.to_owned(), json(self))
     }
 }
 
@@ -250,6 +272,9 @@ mod tests {
             ("revocation/jti/a", Some("{\"issued_before\":0}")),
             ("revocation/user/[\"a\"]", None),
             ("revocation/everyone", None),
+            ("tickets", None),
+            ("tickets", Some("{\"revoked_before\":-1}")),
+            ("tickets/a", Some("{\"revoked_before\":1}")),
         ] {
             assert_eq!(entry(key, value).meaning(), None, "{key}");
         }

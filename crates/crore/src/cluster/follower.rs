@@ -6,7 +6,7 @@
 //! own report for [`UNHEARD_MAX`] may have missed revocations, and accepts no tokens.
 
 use super::channel::{Order, Shared};
-use super::entries::{Entry, NodeEntry, change_of, node_key, written};
+use super::entries::{Entry, NodeEntry, TicketsEntry, change_of, node_key, written};
 use super::state::{Learned, MemberChange, MemberChangeKind};
 use super::topic::{Letter, WriteControl};
 use crate::configuration::options;
@@ -78,6 +78,8 @@ pub struct Follower {
     pub has_failed: bool,
     /// Tokens are refused because nothing was heard.
     pub is_unheard: bool,
+    /// The time of [`TicketsEntry`] that this node has written and not read; else 0.
+    pub asked_ms: u64,
 }
 
 /// A write whose caller waits until the topic has it.
@@ -105,6 +107,7 @@ impl Follower {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.apply();
+            self.revoke_tickets();
             self.report();
             self.watch_silence();
         }
@@ -140,6 +143,7 @@ impl Follower {
                 self.surroundings.log.write(Level::Error, sentence, &[("log", &name)]);
             }
             Learned::Revocation(change) => self.unapplied.push(change),
+            Learned::Tickets => self.asked_ms = 0,
         }
     }
 
@@ -231,6 +235,28 @@ impl Follower {
         };
         let (key, value) = report.written(&self.name);
         self.writer.write(key, Some(value));
+    }
+
+    /// Makes all nodes refuse the tickets that one of them refuses by its configuration.
+    fn revoke_tickets(&mut self) {
+        let tickets = self.shared.state().tickets();
+        let configured = self.surroundings.reloader.read::<options::Tickets>().revoked_before.0;
+        let revoked_before = configured.max(tickets.before_ms);
+        if revoked_before > tickets.newest_ms && revoked_before != self.asked_ms {
+            let (key, value) = TicketsEntry { revoked_before }.written();
+            self.writer.write(key, Some(value));
+            self.asked_ms = revoked_before;
+        }
+        let node = self.surroundings.node.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(node) = &*node else {
+            return;
+        };
+        let present = node.settings();
+        if present.tickets.not_before_ms < revoked_before {
+            let mut settings = Settings::clone(&present);
+            settings.tickets.not_before_ms = revoked_before;
+            node.reload(settings);
+        }
     }
 
     /// Makes the living nodes those to which a drain sends clients; without any, those of the

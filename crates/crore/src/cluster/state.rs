@@ -19,10 +19,20 @@ pub struct ClusterState {
     run: String,
     nodes: BTreeMap<String, Reported>,
     logs: BTreeMap<String, LogEntry>,
+    tickets: RevokedTickets,
     /// The broker's time of the newest report.
     newest_ms: u64,
     /// Changes of the living nodes since the last [`ClusterState::take_changes`].
     changes: Vec<MemberChange>,
+}
+
+/// Tickets that all nodes refuse: those issued before a time, in milliseconds since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RevokedTickets {
+    /// The greatest time that an entry has had. Tickets stay revoked.
+    pub before_ms: u64,
+    /// The time of the newest entry, which is all that the topic keeps.
+    pub newest_ms: u64,
 }
 
 /// A node has joined the living nodes, or has left them. All nodes find the same changes.
@@ -84,6 +94,8 @@ pub enum Learned {
     OtherLog(String),
     /// A revocation has changed.
     Revocation(Change),
+    /// There is another entry about tickets.
+    Tickets,
 }
 
 impl ClusterState {
@@ -94,6 +106,7 @@ impl ClusterState {
             run: run.to_owned(),
             nodes: BTreeMap::new(),
             logs: BTreeMap::new(),
+            tickets: RevokedTickets::default(),
             newest_ms: 0,
             changes: Vec::new(),
         }
@@ -118,6 +131,11 @@ impl ClusterState {
                 }
             }
             Some(Meaning::Revocation(change)) => Learned::Revocation(change),
+            Some(Meaning::Tickets(entry)) => {
+                let before_ms = self.tickets.before_ms.max(entry.revoked_before);
+                self.tickets = RevokedTickets { before_ms, newest_ms: entry.revoked_before };
+                Learned::Tickets
+            }
         }
     }
 
@@ -181,6 +199,11 @@ impl ClusterState {
         members.filter_map(|member| member.report.address.clone()).collect()
     }
 
+    /// The tickets that all nodes refuse.
+    pub fn tickets(&self) -> RevokedTickets {
+        self.tickets
+    }
+
     /// The partitions of a log, as the cluster has them.
     pub fn log(&self, name: &str) -> Option<&LogEntry> {
         self.logs.get(name)
@@ -189,6 +212,7 @@ impl ClusterState {
 
 #[cfg(test)]
 mod tests {
+    use super::super::entries::TicketsEntry;
     use super::*;
 
     fn report(name: &str, run: &str, time_ms: u64) -> Entry {
@@ -258,6 +282,17 @@ mod tests {
         state.take(&Entry { value: None, ..report("c", "3", 3) });
         assert_eq!(living(&state), ["a", "b"]);
         assert!(state.other_addresses().is_empty());
+    }
+
+    #[test]
+    fn tickets_stay_revoked() {
+        let mut state = ClusterState::new("a", "1");
+        for revoked_before in [5, 9, 7] {
+            let (key, value) = TicketsEntry { revoked_before }.written();
+            let entry = Entry { key, value: Some(value), time_ms: 1 };
+            assert_eq!(state.take(&entry), Learned::Tickets);
+        }
+        assert_eq!(state.tickets(), RevokedTickets { before_ms: 9, newest_ms: 7 });
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use super::serving::Serving;
 use super::url::http_url;
+use crate::cluster::ClusterState;
 use crate::configuration::assemble::milliseconds;
 use crate::configuration::fault::{Fault, Faults};
 use crate::configuration::options::Tickets;
@@ -59,6 +60,11 @@ pub fn start(
         .map(|entitled| Arc::clone(&entitled.authenticator) as Arc<dyn Authenticator>);
     options.engine = engine_client::prepare(configuration, &options.settings, log)?;
     let joining = cluster::join(configuration, &options.settings, entitled.as_ref(), log)?;
+    if let Some(joining) = &joining {
+        let revoked = joining.cluster().read(ClusterState::tickets);
+        let tickets = &mut options.settings.tickets;
+        tickets.not_before_ms = tickets.not_before_ms.max(revoked.before_ms);
+    }
     options.inheritance = inherited.take();
     let node = node::start(options).map_err(|error| not_started(configuration, error))?;
     let of_node = node.notices().iter().cloned();
