@@ -160,7 +160,9 @@ fn table(measured: &BTreeMap<&str, Costs>) -> String {
 }
 
 fn measure(workspace: &Workspace) -> Result<BTreeMap<&'static str, Costs>> {
-    let arguments = ["build", "--locked", "--release", "-p", "node", "--example", "budget"];
+    // With `crore`, so that the crates are those of the release.
+    let arguments =
+        ["build", "--locked", "--release", "-p", "crore", "-p", "node", "--example", "budget"];
     shell::run(&mut workspace.cargo(&arguments))?;
     // The cost of `count` further operations after `beforehand` of them: by then buffers have
     // grown.

@@ -7,21 +7,21 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use crate::programs;
 use crate::sdk_go::{self, Go};
 use crate::setup::{once, python_packages};
 use crate::shell::{self, Workspace};
 use crate::tally::Tally;
 
 /// Helm needs this.
-const GO: Go = Go {
+pub const GO: Go = Go {
     version: "1.26.8",
     sha256: "30c2b1bf7dcc88d3eb0a1364e47ddd9128edb3110a30e8a0ef61cd5856b31de7",
 };
 
 /// Builds the tools once, and runs the checks.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
-    let program = ["build", "--locked", "--profile", "test", "-p", "crore", "--features", "engine"];
-    shell::run(&mut workspace.cargo(&program))?;
+    programs::test(workspace)?;
     python_packages(workspace, "deploy-python", "tests/deploy/requirements.txt")?;
     let tools = tools(workspace)?;
     let mut tests = workspace.command(&["python3", "tests/deploy/check.py"]);

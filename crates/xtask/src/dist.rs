@@ -12,6 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::programs;
 use crate::python2;
 use crate::sdk_js;
 use crate::sdk_python;
@@ -112,7 +113,7 @@ pub fn pack(workspace: &Workspace, program: &Path, folder: &str) -> Result<PathB
 
 /// Packs the gate's program twice, with equal result, and tries every package from its file.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
-    shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
+    programs::release(workspace)?;
     let program = workspace.target.join("release/crore");
     let sums = |folder: &Path| fs::read_to_string(folder.join("SHA256SUMS"));
     let first = pack(workspace, &program, "packages")?;

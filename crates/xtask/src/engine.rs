@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result};
 
+use crate::programs;
 use crate::shell::{self, Workspace};
 use crate::tally::Tally;
 
@@ -36,10 +37,8 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
 }
 
 fn check_program(workspace: &Workspace, tests: &str, options: &[&str]) -> Result<Tally> {
-    let program = ["build", "--locked", "--profile", "test", "-p", "crore", "--features", "engine"];
-    shell::run(&mut workspace.cargo(&program))?;
-    let run = ["run", "--locked", "-p", "end-to-end", "--bin", tests, "--"];
-    let mut run = workspace.cargo(&run);
+    programs::test(workspace)?;
+    let mut run = programs::runner(workspace, tests);
     run.arg(workspace.foreign().join("kafka")).args(options);
     shell::run_tests(run.env("CRORE_BINARY", workspace.target.join("debug/crore")))
 }

@@ -19,6 +19,7 @@ mod generate;
 mod machine;
 mod mqtt;
 mod package;
+mod programs;
 mod python2;
 mod pythons;
 mod sdk_fleet;

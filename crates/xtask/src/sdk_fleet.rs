@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use crate::shell::{self, Workspace};
 use crate::tally::Tally;
-use crate::{sdk_go, sdk_java, sdk_js, sdk_python};
+use crate::{programs, sdk_go, sdk_java, sdk_js, sdk_python};
 
 /// Few clients, and each fault once.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
@@ -18,7 +18,7 @@ pub fn check_long(workspace: &Workspace) -> Result<Tally> {
 }
 
 fn run(workspace: &Workspace, arguments: &[&str]) -> Result<Tally> {
-    shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
+    programs::release(workspace)?;
     let drivers = [
         go(workspace)?,
         java(workspace)?,
@@ -27,8 +27,8 @@ fn run(workspace: &Workspace, arguments: &[&str]) -> Result<Tally> {
         python(workspace, "python-blocking", "fleet_sync.py")?,
         rust(workspace)?,
     ];
-    let mut run = workspace.cargo(&["run", "--locked", "-p", "end-to-end", "--bin", "sdk_fleet"]);
-    shell::run_tests(run.arg("--").args(arguments).args(drivers))
+    let mut run = programs::runner(workspace, "sdk_fleet");
+    shell::run_tests(run.args(arguments).args(drivers))
 }
 
 fn go(workspace: &Workspace) -> Result<String> {
@@ -56,7 +56,6 @@ fn python(workspace: &Workspace, name: &str, script: &str) -> Result<String> {
 }
 
 fn rust(workspace: &Workspace) -> Result<String> {
-    let arguments = ["build", "--locked", "-p", "client", "--example", "fleet"];
-    shell::run(&mut workspace.cargo(&arguments))?;
+    programs::test(workspace)?;
     Ok(format!("rust={}", workspace.target.join("debug/examples/fleet").display()))
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::programs;
 use crate::setup::once;
 use crate::shell::{self, Workspace};
 use crate::tally::Tally;
@@ -28,8 +29,8 @@ const GO: Go = Go {
 
 /// Builds the server and the player of scenarios, and runs the SDK's own check.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
-    shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
-    shell::run(&mut workspace.cargo(&["build", "--locked", "-p", "script"]))?;
+    programs::release(workspace)?;
+    programs::test(workspace)?;
     let mut tests = command(workspace, &["run", "./internal/check"])?;
     tests.env("CRORE_SERVER", workspace.target.join("release/crore"));
     tests.env("CRORE_SCRIPT", workspace.target.join("debug/crore-script"));

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::programs;
 use crate::setup::python_packages;
 use crate::shell::{self, Workspace};
 use crate::tally::Tally;
@@ -28,8 +29,8 @@ pub fn check_long(workspace: &Workspace) -> Result<Tally> {
 }
 
 fn check_with(workspace: &Workspace, arguments: &[&str]) -> Result<Tally> {
-    shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
-    shell::run(&mut workspace.cargo(&["build", "--locked", "-p", "script"]))?;
+    programs::release(workspace)?;
+    programs::test(workspace)?;
     let mut tests = Command::new("java");
     tests.arg("scripts/Check.java").args(arguments).current_dir(workspace.root.join(SDK));
     tests.env("CRORE_MAVEN", workspace.foreign().join("sdk-java"));

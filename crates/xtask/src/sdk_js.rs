@@ -8,6 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::programs;
 use crate::setup::once;
 use crate::shell::{self, Workspace};
 use crate::tally::Tally;
@@ -18,8 +19,8 @@ const NODE: &str = "node-22/bin";
 
 /// Builds the server and the player of scenarios, and runs `npm test`.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
-    shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
-    shell::run(&mut workspace.cargo(&["build", "--locked", "-p", "script"]))?;
+    programs::release(workspace)?;
+    programs::test(workspace)?;
     let mut tests = node(workspace, "scripts/test.mjs")?;
     tests.env("CRORE_SPEC", workspace.root.join("spec"));
     tests.env("CRORE_SERVER", workspace.target.join("release/crore"));

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::programs;
 use crate::pythons::{self, Python};
 use crate::setup::python_packages_with;
 use crate::shell::{self, Workspace};
@@ -20,8 +21,8 @@ const OLDEST: &str = "sdk/python/requirements-oldest.txt";
 
 /// Builds the server and the player of scenarios, and runs every test of the SDK.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
-    shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
-    shell::run(&mut workspace.cargo(&["build", "--locked", "-p", "script"]))?;
+    programs::release(workspace)?;
+    programs::test(workspace)?;
     let (oldest, newest) = pythons::oldest_and_newest()?;
     let mut tests = Command::new(environment(workspace, &newest, NEWEST)?);
     tests.arg("scripts/test.py").current_dir(workspace.root.join(SDK));

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::shell::{self, Workspace};
 use crate::tally::Tally;
-use crate::{budget, generate, setup, tidy as rules};
+use crate::{budget, generate, programs, setup, tidy as rules};
 
 /// Permitted dependencies of the core, direct and indirect: no I/O, clock, thread or entropy in
 /// them.
@@ -145,56 +145,56 @@ fn has_advisories() -> bool {
 }
 
 pub fn clippy(workspace: &Workspace) -> Result<Tally> {
-    let arguments = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    shell::run(&mut workspace.cargo(&arguments))?;
+    let targets = ["clippy", "--locked", "--profile", "test", "--workspace", "--all-targets"];
+    shell::run(workspace.cargo(&targets).args(["--", "-D", "warnings"]))?;
     Ok(Tally::ONE_PASSED)
 }
 
 pub fn docs(workspace: &Workspace) -> Result<Tally> {
-    let arguments = ["doc", "--locked", "--workspace", "--no-deps"];
+    let arguments = ["doc", "--locked", "--profile", "test", "--workspace", "--no-deps"];
     shell::run(workspace.cargo(&arguments).env("RUSTDOCFLAGS", "-D warnings"))?;
     Ok(Tally::ONE_PASSED)
 }
 
 pub fn build(workspace: &Workspace) -> Result<Tally> {
-    shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
+    programs::release(workspace)?;
     Ok(Tally::ONE_PASSED)
 }
 
 pub fn test(workspace: &Workspace) -> Result<Tally> {
-    let arguments =
-        ["test", "--locked", "--workspace", "--exclude", "end-to-end", "--no-fail-fast"];
+    let arguments = [&["test", "--locked", "--no-fail-fast"], &programs::TESTED[..]].concat();
     shell::run_tests(&mut workspace.cargo(&arguments))
 }
 
 /// Runs the tests of the fuzz workspace; they replay the committed corpora.
 pub fn fuzz(workspace: &Workspace) -> Result<Tally> {
     let arguments = ["test", "--manifest-path", "fuzz/Cargo.toml", "--no-fail-fast"];
-    let target = workspace.target.join("fuzz");
-    shell::run_tests(workspace.cargo(&arguments).env("CARGO_TARGET_DIR", target))
+    shell::run_tests(&mut workspace.cargo(&arguments))
 }
 
+/// Runs the simulator of the tests: with assertions, and without another build.
 pub fn sim(workspace: &Workspace) -> Result<Tally> {
+    programs::test(workspace)?;
     Ok(simulate(workspace, &["--seeds", SIM_SEEDS_GATE])?
         + simulate(workspace, &["--mqtt", "--first", MQTT_SEEDS[0], "--seeds", MQTT_SEEDS[1]])?
         + simulate(workspace, &["--cluster", "--lossless", "--seeds", CLUSTER_SEEDS_GATE])?)
 }
 
 pub fn sweep(workspace: &Workspace) -> Result<Tally> {
+    programs::test(workspace)?;
     simulate(workspace, &["--seeds", SIM_SEEDS_SWEEP])
 }
 
 pub fn cluster_sweep(workspace: &Workspace) -> Result<Tally> {
+    programs::test(workspace)?;
     Ok(simulate(workspace, &["--cluster", "--lossless", "--seeds", CLUSTER_SEEDS_SWEEP])?
         + simulate(workspace, &["--cluster", "--seeds", CLUSTER_SEEDS_SWEEP])?
         + simulate(workspace, &["--cluster", "--compacted", "--seeds", CLUSTER_SEEDS_COMPACTED])?)
 }
 
 pub fn end_to_end(workspace: &Workspace) -> Result<Tally> {
-    build(workspace)?;
-    // The binary with switches for tests. The step `test` has built it.
-    let switched = ["build", "--locked", "--profile", "test", "-p", "crore"];
-    shell::run(&mut workspace.cargo(&switched))?;
+    programs::release(workspace)?;
+    programs::test(workspace)?;
     let arguments = ["test", "--locked", "-p", "end-to-end", "--no-fail-fast"];
     shell::run_tests(&mut workspace.cargo(&arguments))
 }
@@ -257,14 +257,13 @@ pub fn tcp_memory(workspace: &Workspace) -> Result<Tally> {
 
 /// Runs a separate runner against the built binary; cargo builds only outdated files.
 fn black_box(workspace: &Workspace, runner: &str, arguments: &[&str]) -> Result<Tally> {
-    build(workspace)?;
-    let mut run = workspace.cargo(&["run", "--locked", "-p", "end-to-end", "--bin", runner, "--"]);
-    shell::run_tests(run.args(arguments))
+    programs::release(workspace)?;
+    shell::run_tests(programs::runner(workspace, runner).args(arguments))
 }
 
 fn simulate(workspace: &Workspace, worlds: &[&str]) -> Result<Tally> {
-    let arguments = ["run", "--locked", "--release", "-p", "sim", "--"];
-    shell::run_tests(workspace.cargo(&arguments).args(worlds))
+    let simulator = workspace.target.join("debug/sim");
+    shell::run_tests(workspace.command(&[&simulator.to_string_lossy()]).args(worlds))
 }
 
 /// The packages in the output of `cargo tree` that [`PURE_PACKAGES`] does not name, without
