@@ -97,6 +97,7 @@ const STEPS: &[Step] = &[
     slow("engine-long", "the step `engine` with many killed leaders", engine::check_long),
     slow("sdk-java-long", "the step `sdk-java` with 10,000 cycles for leaks", sdk_java::check_long),
     slow("sdk-fleet-long", "the step `sdk-fleet` with 100 clients of each", sdk_fleet::check_long),
+    slow("mqtt-sessions", "MQTT clients in Go, Java and Rust over a kill", mqtt::check_sessions),
     slow("mqtt-crash", "MQTT sessions over many kills of the node", mqtt::check_kills),
     slow("conformance", "WebSocket conformance, all cases of compression too", steps::conformance),
     slow("abuse", "hostile and broken clients against the binary", steps::abuse),

@@ -1,4 +1,4 @@
-//! The step `mqtt`: foreign clients, kills, and Mosquitto's own broker suite, against the binary.
+//! The steps of MQTT: foreign clients, kills, and Mosquitto's own broker suite, against the binary.
 //!
 //! The suite comes from Debian's sources of Mosquitto 2.0.11, by exact hash. `tests/mqtt` has the
 //! runners; `tests/mqtt/exceptions.txt` names the tests that are left out, with the reason.
@@ -9,6 +9,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::deploy;
+use crate::sdk_go;
 use crate::setup;
 use crate::shell::{self, Workspace};
 use crate::steps;
@@ -19,6 +21,11 @@ const SHA256: &str = "7b36a7198bce85cf31b132f5c6ee36dcf5dadf86fb768501eb1e11ce95
 const MIRRORS: &[&str] = &["http://deb.debian.org/debian", "http://archive.debian.org/debian"];
 const CLIENTS: &str = "mqtt-clients";
 const NPM_FILES: &[&str] = &["package.json", "package-lock.json"];
+
+/// The folder of the clients.
+const LISTS: &str = "tests/mqtt";
+/// Versions of MQTT, as programs of `tests/mqtt/sessions.py` take them.
+const VERSIONS: [&str; 2] = ["5", "3.1.1"];
 
 /// Arguments of `tests/mqtt/crash.py`: kills, and sessions.
 const KILLS: [&str; 2] = ["12", "60"];
@@ -47,6 +54,54 @@ pub fn check_kills(workspace: &Workspace) -> Result<Tally> {
     steps::build(workspace)?;
     setup::python_packages(workspace, CLIENTS, "tests/mqtt/requirements.txt")?;
     kill(workspace, MANY_KILLS)
+}
+
+/// Clients in Go, Java and Rust come back to their sessions after a kill of the node.
+pub fn check_sessions(workspace: &Workspace) -> Result<Tally> {
+    steps::build(workspace)?;
+    setup::python_packages(workspace, CLIENTS, "tests/mqtt/requirements.txt")?;
+    let programs = [go(workspace)?, java(workspace, "hivemq")?, java(workspace, "paho")?];
+    let programs = programs.into_iter().chain([rust(workspace)?]);
+    let mut python = Command::new(workspace.foreign().join(CLIENTS).join("bin/python"));
+    python.arg("tests/mqtt/sessions.py").arg(workspace.target.join("release/crore"));
+    for program in programs {
+        python.args(VERSIONS.map(|version| format!("{program} {version}")));
+    }
+    shell::run_tests(python.current_dir(&workspace.root))
+}
+
+/// Eclipse Paho's clients.
+fn go(workspace: &Workspace) -> Result<String> {
+    let program = workspace.target.join("mqtt/go");
+    let mut build = sdk_go::command_of(workspace, &deploy::GO, &["build", "-trimpath", "-o"])?;
+    build.arg(&program).arg(".").current_dir(workspace.root.join(LISTS).join("go"));
+    shell::run(&mut build)?;
+    Ok(program.display().to_string())
+}
+
+/// The clients of a library. Java compiles the program when it runs it.
+fn java(workspace: &Workspace, library: &str) -> Result<String> {
+    let jars = workspace.foreign().join("mqtt-java");
+    let place = workspace.root.join(LISTS).join("java");
+    setup::once(&jars, &fs::read_to_string(place.join("pom.xml"))?, || {
+        let folder = format!("-DoutputDirectory={}", jars.display());
+        let packages = workspace.foreign().join("sdk-java");
+        let repository = format!("-Dmaven.repo.local={}", packages.display());
+        let goal = ["mvn", "-B", "-ntp", "-q", "dependency:copy-dependencies"];
+        let mut maven = workspace.command(&goal);
+        shell::run(maven.args([folder, repository]).current_dir(&place))
+    })
+    .context("the jars of MQTT clients")?;
+    Ok(format!("java -cp '{}/*' tests/mqtt/java/Sessions.java {library}", jars.display()))
+}
+
+/// rumqttc.
+fn rust(workspace: &Workspace) -> Result<String> {
+    let manifest = format!("{LISTS}/rust/Cargo.toml");
+    let folder = workspace.target.join("mqtt/rust");
+    let mut build = workspace.cargo(&["build", "--locked", "--manifest-path", &manifest]);
+    shell::run(build.env("CARGO_TARGET_DIR", &folder))?;
+    Ok(folder.join("debug/sessions").display().to_string())
 }
 
 fn kill(workspace: &Workspace, numbers: [&str; 2]) -> Result<Tally> {
@@ -80,7 +135,7 @@ fn suite(workspace: &Workspace) -> Result<PathBuf> {
 /// A folder with MQTT.js.
 fn javascript(workspace: &Workspace) -> Result<PathBuf> {
     let folder = workspace.foreign().join("mqtt-js");
-    let lists = workspace.root.join("tests/mqtt");
+    let lists = workspace.root.join(LISTS);
     let lock = fs::read_to_string(lists.join(NPM_FILES[1]))?;
     setup::once(&folder, &lock, || {
         for file in NPM_FILES {
