@@ -82,6 +82,8 @@ pub struct Publication {
     floor: u64,
     /// The node of the last attempt.
     instance: u32,
+    /// The node of the first attempt.
+    first_instance: u32,
     /// The number of attempts.
     attempts: u32,
     /// The number of attempts with an unknown outcome.
@@ -274,6 +276,7 @@ impl Oracle {
             sent_at,
             floor: self.floor(plan.partition(topic)),
             instance: self.lives.instance(),
+            first_instance: self.lives.instance(),
             attempts: 1,
             open: 1,
             refused: None,

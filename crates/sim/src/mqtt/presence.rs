@@ -9,6 +9,10 @@ use crate::network::{LinkId, Network};
 /// The time after which a connection that the node has closed has no effect any more.
 const ECHO_MS: u64 = 2_000;
 
+/// The time in which a home hears of the end of a connection, behind the ends of those that it has
+/// taken its name over from; the session's lifetime may begin so late.
+const LETTERS_MS: u64 = 500;
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Presence {
@@ -133,7 +137,7 @@ impl Presence {
             return Some(true);
         }
         let latest_ms = left.latest_ms?;
-        (attempt.asked_ms > latest_ms + expiry_ms).then_some(false)
+        (attempt.asked_ms > latest_ms + expiry_ms + LETTERS_MS).then_some(false)
     }
 
     /// A session in memory ends with the node.
