@@ -10,6 +10,7 @@ use crate::edge::outbox::{FrameNumber, Origin};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::PartitionId;
 use crate::protocol::flag;
+use crate::session::mqtt::options::Options;
 use std::collections::BTreeMap;
 use stdx::blocks::List;
 use stdx::chunk::Slice;
@@ -154,7 +155,12 @@ impl Edge {
         // A subscription that was open before has gone back further already.
         let from = all.partition_point(|(opened, _)| *opened < before);
         let to = all.partition_point(|(opened, _)| *opened < serial);
+        let is_mqtt = self.connections.slots[spill.index].facts().is_mqtt;
         for (_, subscription) in &all[from..to] {
+            // The message was not one of those with identifiers, and they have stayed.
+            if is_mqtt && Options::of(self.subscriptions[*subscription].client).qos > 0 {
+                continue;
+            }
             self.lag_filter(*subscription, partition, after);
         }
     }
