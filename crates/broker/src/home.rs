@@ -54,6 +54,7 @@ mod interests;
 mod memory;
 mod mirror;
 mod occupancy;
+mod one;
 mod partitions;
 mod proposals;
 mod publication;
@@ -270,6 +271,7 @@ impl Home {
                 None => self.consumed(from),
             },
             ToHome::FindRetained(asked) => self.in_turn(Work::Retained(from, asked), turn),
+            ToHome::ReadOne(asked) => self.in_turn(Work::One(from, asked), turn),
             ToHome::Claim(claim) => {
                 self.consumed(from);
                 self.claim(from.edge, claim, turn);
@@ -413,6 +415,7 @@ impl Home {
             }
             Work::Group(asked) => (groups::OF_GROUP, self.scan_for_group(asked, turn)),
             Work::Retained(from, asked) => (from, self.find_retained(&asked)),
+            Work::One(from, asked) => (from, self.read_one(asked)),
             Work::History(from, query) => (from, self.history(turn.now_ms, &query, Known::Nothing)),
             Work::Answer(share, token, result) => {
                 let parked = self.queue.answered(share, token);
@@ -454,6 +457,9 @@ impl Home {
             }
             (Question::Group(asked), Answer::Scan { records, through, .. }) => {
                 self.group_page(&asked, records, through, turn)
+            }
+            (Question::One(asked), Answer::Scan { records, .. }) => {
+                self.one_from_disk(asked, records)
             }
             (Question::Start(asked, through), Answer::Start { prev, damaged, .. }) => {
                 let found = match prev {

@@ -2,7 +2,7 @@
 //! each log.
 
 use crate::mail::{
-    Publish, ReadFilter, ReadHistory, ReadTopic, RequestClass, Start, Subscribe, ToHome,
+    Publish, ReadFilter, ReadHistory, ReadOne, ReadTopic, RequestClass, Start, Subscribe, ToHome,
 };
 use crate::settings::Settings;
 
@@ -30,7 +30,8 @@ impl ToHome {
                 log.map_or(RequestClass::Memory, RequestClass::Disk)
             }
             ToHome::Read(ReadTopic { partition, .. })
-            | ToHome::ReadFilter(ReadFilter { partition, .. }) => {
+            | ToHome::ReadFilter(ReadFilter { partition, .. })
+            | ToHome::ReadOne(ReadOne { partition, .. }) => {
                 RequestClass::Pages(settings.log_number(*partition))
             }
         }

@@ -5,8 +5,8 @@
 
 use crate::disk::{DiskAnswer, DiskQuery, Token};
 use crate::mail::{
-    Code, EdgeId, FindRetained, Gap, ReadFilter, ReadHistory, ReadTopic, RequestClass, Subscribe,
-    ToEdge,
+    Code, EdgeId, FindRetained, Gap, ReadFilter, ReadHistory, ReadOne, ReadTopic, RequestClass,
+    Subscribe, ToEdge,
 };
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
@@ -39,6 +39,8 @@ pub(super) enum Work {
     Group(GroupScan),
     /// A page of retained messages.
     Retained(Caller, FindRetained),
+    /// One record.
+    One(Caller, ReadOne),
     /// A page of history.
     History(Caller, HistoryQuery),
     /// The beginning of a subscription that has waited for a mirror in vain.
@@ -105,6 +107,8 @@ pub(super) enum Question {
     Scan(Scan, Option<Gap>),
     /// A page for a group.
     Group(GroupScan),
+    /// One record.
+    One(ReadOne),
     /// The beginning of a subscription; records through this offset were asked about.
     Start(Subscribe, u64),
     /// The beginning of a topic's history; records through this offset were asked about.
@@ -123,6 +127,7 @@ impl Question {
                 ToEdge::Refused { subscription, code }
             }
             Question::Group(asked) => return Step::GroupFails(asked),
+            Question::One(asked) => asked.answer(Err(code)),
             Question::HistoryStart(query, _) | Question::History(query, _) => {
                 ToEdge::History { reply: query.asked.reply, result: Err(code) }
             }

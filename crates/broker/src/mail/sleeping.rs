@@ -62,6 +62,11 @@ pub struct SleepingSubscription {
     /// Everything up to here was sent: of a topic in its partition, of a filter in the partitions
     /// where it was behind the session's `through`.
     pub cursors: Vec<PartitionCursor>,
+    /// The client has ended it. It only brings what other subscriptions have left to it.
+    pub is_ended: bool,
+    /// Topics whose retained messages the client has not been sent; its own filter stands for all
+    /// that match.
+    pub retained: Vec<Slice>,
 }
 
 /// A message that was sent with a packet identifier.
@@ -73,14 +78,26 @@ pub struct OpenDelivery {
     pub qos: u8,
     /// QoS 2: the client has it (PUBREC), and is to be released (PUBREL).
     pub is_received: bool,
+    /// It was sent with RETAIN.
+    pub retain: bool,
     /// The partition of the message.
     pub partition: PartitionId,
+    /// The epoch of the partition when the message was sent.
+    pub epoch: u64,
     /// The offset of the message.
     pub offset: u64,
     /// Bytes of the packet, on the connection that has sent it.
     pub bytes: u32,
     /// The member of a group that it was handed to; 0: none. Such a message does not sleep.
     pub member: u64,
+}
+
+impl OpenDelivery {
+    /// Whether its record belongs to a life of the partition that is lost. No record has such a
+    /// place.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.offset == 0
+    }
 }
 
 impl SleepingSubscription {
@@ -130,6 +147,7 @@ impl SleepingSession {
                 + Slice::HEAD_BYTES
                 + it.filter.len()
                 + it.cursors.capacity() * size_of::<PartitionCursor>()
+                + it.retained.iter().map(|it| Slice::HEAD_BYTES + it.len()).sum::<usize>()
         };
         size_of::<SleepingSession>()
             + self.subscriptions.iter().map(of_subscription).sum::<usize>()

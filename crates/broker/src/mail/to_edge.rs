@@ -47,6 +47,8 @@ pub enum ToEdge {
     },
     /// A page of retained messages.
     RetainedFound(RetainedFound),
+    /// One record, or none.
+    One(One),
     /// A client has its name from here on. Where the connection has ended meanwhile, its edge gives
     /// the name back, and the session.
     Claimed {
@@ -204,6 +206,20 @@ pub struct RetainedFound {
     pub next: Option<u32>,
 }
 
+/// A record that was asked for by its position.
+#[derive(Clone, Debug)]
+pub struct One {
+    /// The connection that asked.
+    pub connection: Key,
+    /// The partition.
+    pub partition: PartitionId,
+    /// The offset that was asked for.
+    pub offset: u64,
+    /// The topic's name and the record, none if the log has it no more; or the reason why the log
+    /// cannot tell.
+    pub result: Result<Option<(Slice, Slice)>, Code>,
+}
+
 /// A page of a topic for a subscription that replays or lags.
 #[derive(Clone, Debug)]
 pub struct Page {
@@ -301,6 +317,7 @@ impl ToEdge {
             | ToEdge::FilterGranted { .. }
             | ToEdge::FilterPage(_)
             | ToEdge::RetainedFound(_)
+            | ToEdge::One(_)
             | ToEdge::Claimed { .. }
             | ToEdge::TakenOver { .. }
             | ToEdge::Group(_)

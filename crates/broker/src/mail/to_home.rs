@@ -47,6 +47,8 @@ pub enum ToHome {
     /// Retained messages of the topics that a filter covers. Answered by
     /// [`ToEdge::RetainedFound`].
     FindRetained(FindRetained),
+    /// One record of a partition, for a client that is sent it again. Answered by [`ToEdge::One`].
+    ReadOne(ReadOne),
     /// A client takes its name, which ends the connection that has it. Answered by
     /// [`ToEdge::Claimed`].
     Claim(Claim),
@@ -187,6 +189,17 @@ pub struct FindRetained {
     pub from: u32,
     /// Bounds of the page.
     pub limits: PageLimits,
+}
+
+/// Asks for one record, by its position.
+#[derive(Clone, Copy, Debug, Hand)]
+pub struct ReadOne {
+    /// A partition of this home.
+    pub partition: PartitionId,
+    /// The record's position, as it was when the record was sent.
+    pub position: Position,
+    /// The connection that asks.
+    pub connection: Key,
 }
 
 /// A client of MQTT takes its name (`home::clients`).

@@ -23,9 +23,11 @@ fn a_session_behind_a_gap() {
         p: flood news 3..20
         a: mqtt connect anna expiry=60 receive=2
             a: connack 0 present
-            a: publish news q1 id 3 17 {crore-gap=0/7:0-16 history_limit news}
-            a: publish news q1 id 4 18
+            a: publish news q1 id 1 dup 1 {crore-gap=0/7:2-16 history_limit news}
+            a: publish news q1 id 2 dup 2
         a: mqtt puback 1 | puback 2
+            a: publish news q1 id 3 17
+            a: publish news q1 id 4 18
         a: mqtt puback 3 | puback 4
             a: publish news q1 id 5 19
             a: publish news q1 id 6 20
@@ -58,11 +60,11 @@ fn a_session_behind_a_gap() {
         p: flood n/x 3..4
         a: mqtt connect anna expiry=60 receive=2 acks
             a: connack 0 present
-            a: publish news q1 id 3 3 {crore-gap=0/7:0-4 evicted news}
+            a: publish news q1 id 3 3 {crore-gap=0/7:0-1 evicted #, crore-gap=0/7:1-2 evicted #}
             a: publish news q1 id 4 4
         b: mqtt connect ben expiry=60 receive=2
             b: connack 0 present
-            b: publish n/x q1 id 3 3 {crore-gap=0/7:2-88 evicted n/#}
+            b: publish n/x q1 id 3 3 {crore-gap=0/7:4-88 evicted n/#, crore-gap=0/7:2-3 evicted #, crore-gap=0/7:3-4 evicted #}
             b: publish n/x q1 id 4 4
         b: mqtt puback 3 | puback 4
         p: flood news 5..6
@@ -74,7 +76,7 @@ fn a_session_behind_a_gap() {
     " }
 }
 
-/// Open messages of a subscription that has ended do not take room for ever.
+/// Open messages of a subscription that has ended come again ([MQTT-3.10.4-3]), and make room.
 #[test]
 fn open_messages_without_their_subscription() {
     script! { on, "
@@ -96,10 +98,12 @@ fn open_messages_without_their_subscription() {
         p: mqtt pub 1 other 5 id=5 => p: puback 5
         a: mqtt connect anna expiry=60 receive=3
             a: connack 0 present
-            a: pubrel 1
-            a: publish other q1 id 4 4
-            a: publish other q1 id 5 5
-        a: mqtt pubcomp 1
+            a: publish news q2 id 1 dup 1
+            a: publish n/x q1 id 2 dup 2
+            a: publish news q1 id 3 dup 3
+        a: mqtt pubrec 1 => a: pubrel 1
+        a: mqtt pubcomp 1 => a: publish other q1 id 4 4
+        a: mqtt puback 2 | puback 3 => a: publish other q1 id 5 5
         a: mqtt puback 4
         a: mqtt puback 5
         p: mqtt pub 1 other 6 id=6
@@ -111,11 +115,13 @@ fn open_messages_without_their_subscription() {
 /// An open message with QoS 2 that the log has lost: the client is released.
 #[test]
 fn an_open_message_with_qos_2_behind_a_gap() {
-    let short = |settings: &mut Settings| {
+    let small = |settings: &mut Settings| {
         on(settings);
-        settings.rules[0].history_messages_max = 2;
+        settings.logs[0].log_bytes_max = 8_192;
+        settings.logs[0].segment_bytes = 4_096;
     };
-    script! { short, "
+    script! { small, "
+        n: session
         p: mqtt connect paul => p: connack 0
         a: mqtt connect anna expiry=60 receive=1 => a: connack 0
         a: mqtt sub 1 news 2 => a: suback 1 2
@@ -123,16 +129,69 @@ fn an_open_message_with_qos_2_behind_a_gap() {
             a: publish news q2 id 1 1
             p: pubrec 1
         a: reset
-        p: mqtt pub 2 news 2 id=2 | pub 2 news 3 id=3 | pub 2 news 4 id=4
+        n: flood other 1..100 size 400
+        p: mqtt pub 2 news 2 id=2 | pub 2 news 3 id=3
             p: pubrec 2
             p: pubrec 3
-            p: pubrec 4
         a: mqtt connect anna expiry=60 receive=1
             a: connack 0 present
             a: pubrel 1
-        a: mqtt pubcomp 1 => a: publish news q2 id 2 3 {crore-gap=0/7:0-2 history_limit news}
+        a: mqtt pubcomp 1 => a: publish news q2 id 2 2 {crore-gap=0/7:0-1 evicted #}
         a: mqtt pubrec 2 => a: pubrel 2
-        a: mqtt pubcomp 2 => a: publish news q2 id 3 4
+        a: mqtt pubcomp 2 => a: publish news q2 id 3 3
+    " }
+}
+
+/// The retained message is behind the cursor of its subscription and fills the window: it comes
+/// again before anything that the subscription brings (world 47 of the simulator).
+#[test]
+fn a_retained_message_that_fills_the_window_comes_again() {
+    script! { on, "
+        p: mqtt connect paul => p: connack 0
+        a: mqtt connect anna expiry=60 receive=1 => a: connack 0
+        a: mqtt sub 1 news 1 => a: suback 1 1
+        p: mqtt pub 1 news 1 id=1 | pub 1 news 2 id=2 | pub 1 news 3 id=3 retain
+            a: publish news q1 id 1 1
+            p: puback 1
+            p: puback 2
+            p: puback 3
+        a: mqtt sub 2 news 1 => a: suback 2 1
+        a: mqtt puback 1 => a: publish news q1 id 2 retain 3
+        a: reset
+        a: mqtt connect anna expiry=60 receive=1
+            a: connack 0 present
+            a: publish news q1 id 2 dup retain 3
+        a: mqtt puback 2 => a: publish news q1 id 3 2
+        a: mqtt puback 3 => a: publish news q1 id 4 3
+        a: mqtt puback 4
+    " }
+}
+
+/// Messages come again in their order, before all others, whatever the client subscribes to anew
+/// meanwhile (world 25 of the simulator).
+#[test]
+fn messages_come_again_before_others() {
+    script! { on, "
+        p: session
+        a: mqtt connect anna expiry=60 receive=2 => a: connack 0
+        a: mqtt sub 1 n/x 1, n/+ 1 => a: suback 1 1 1
+        p: flood n/x 1..4
+            a: publish n/x q1 id 1 1
+            a: publish n/x q1 id 2 2
+        a: mqtt puback 1 => a: publish n/x q1 id 3 3
+        a: reset
+        a: connect mqtt
+        a: block
+        a: mqtt connect anna expiry=60 receive=1 | unsub 1 n/x n/+ | sub 2 n/+ 1, n/x 1
+        p: flood n/x 5..6
+        a: open
+            a: connack 0 present
+            a: publish n/x q1 id 2 dup 2
+            a: unsuback 1 0 0
+            a: suback 2 1 1
+        a: mqtt puback 2 => a: publish n/x q1 id 3 dup 3
+        a: mqtt puback 3 => a: publish n/x q1 id 4 5
+        a: mqtt puback 4 => a: publish n/x q1 id 5 6
     " }
 }
 
@@ -157,7 +216,7 @@ fn expiry_while_away() {
         a: mqtt connect anna expiry=60 => a: connack 0 present
         a: mqtt puback 2
         p: mqtt pub 1 news 4 id=1
-            a: publish news q1 id 5 4
+            a: publish news q1 id 4 4
             p: puback 1
     " }
 }
@@ -176,7 +235,7 @@ fn a_retained_message_that_was_open() {
         a: reset
         a: mqtt connect anna expiry=60
             a: connack 0 present
-            a: publish news q1 id 1 dup 1
+            a: publish news q1 id 1 dup retain 1
         a: mqtt puback 1
         p: mqtt pub 1 news 3 id=3
             a: publish news q1 id 2 3

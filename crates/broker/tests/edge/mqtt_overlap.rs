@@ -339,3 +339,117 @@ fn a_topic_again_while_it_is_read_from_the_log() {
         a: mqtt puback 3 => a: publish news q1 id 4 4
     " }
 }
+
+/// The last one of several subscriptions that are behind brings a message. If it ends, it brings
+/// the messages that the others have left to it, and nothing else (world 89 of the simulator).
+#[test]
+fn a_subscription_ends_while_others_rely_on_it() {
+    script! { on, "
+        p: session
+        a: mqtt connect anna receive=1 expiry=60 => a: connack 0
+        a: mqtt sub 1 n/# 2 id=1 => a: suback 1 2
+        p: flood n/y 1..3 => a: publish n/y q1 id 1 1 {id 1}
+        a: mqtt sub 2 n/x 1 id=2 => a: suback 2 1
+        p: flood n/x 4..6
+        a: mqtt unsub 3 n/# => a: unsuback 3 0
+        a: mqtt unsub 4 n/# => a: unsuback 4 0x11
+        a: mqtt puback 1 => a: publish n/x q1 id 2 4 {id 2}
+        a: reset
+        a: mqtt connect anna receive=1 expiry=60
+            a: connack 0 present
+            a: publish n/x q1 id 2 dup 4 {id 2}
+        a: mqtt puback 2 => a: publish n/x q1 id 3 5 {id 2}
+        a: mqtt puback 3 => a: publish n/x q1 id 4 6 {id 2}
+        p: flood n/y 7..7
+        a: mqtt puback 4
+        p: flood n/x 8..8 => a: publish n/x q1 id 5 8 {id 2}
+        count filters => filters 0
+    " }
+    // The client subscribes again.
+    script! { on, "
+        p: session
+        a: mqtt connect anna receive=1 => a: connack 0
+        a: mqtt sub 1 n/# 1 => a: suback 1 1
+        p: flood n/x 1..2 => a: publish n/x q1 id 1 1
+        a: mqtt sub 2 n/x 1 => a: suback 2 1
+        p: flood n/x 3..3
+        a: mqtt unsub 3 n/# | sub 4 n/# 1 rh=1
+            a: unsuback 3 0
+            a: suback 4 1
+        a: mqtt puback 1 => a: publish n/x q1 id 2 2
+        a: mqtt puback 2 => a: publish n/x q1 id 3 3
+        a: mqtt puback 3
+        p: flood n/y 4..4 => a: publish n/y q1 id 4 4
+    " }
+    // The others have ended as well.
+    script! { on, "
+        p: session
+        a: mqtt connect anna receive=1 => a: connack 0
+        a: mqtt sub 1 n/# 1, n/x 1 => a: suback 1 1 1
+        p: flood n/y 1..2 => a: publish n/y q1 id 1 1
+        p: flood n/x 3..3
+        a: mqtt unsub 2 n/# => a: unsuback 2 0
+        a: mqtt unsub 3 n/x => a: unsuback 3 0
+        count subscriptions filters => subscriptions 0 filters 0
+        a: mqtt puback 1
+    " }
+}
+
+/// A session wakes, and its client ends a subscription at once.
+#[test]
+fn a_subscription_ends_while_its_session_wakes() {
+    script! { on, "
+        p: session
+        a: mqtt connect anna receive=1 expiry=60 => a: connack 0
+        a: mqtt sub 1 n/# 1 => a: suback 1 1
+        p: flood n/y 1..3 => a: publish n/y q1 id 1 1
+        a: mqtt sub 2 n/x 1 => a: suback 2 1
+        p: flood n/x 4..5
+        a: reset
+        a: connect mqtt
+        a: block
+        a: mqtt connect anna receive=1 expiry=60 | unsub 1 n/#
+        a: open
+            a: connack 0 present
+            a: publish n/y q1 id 1 dup 1
+            a: unsuback 1 0
+        a: mqtt puback 1 => a: publish n/x q1 id 2 4
+        a: mqtt puback 2 => a: publish n/x q1 id 3 5
+        a: mqtt puback 3
+        count filters => filters 0
+    " }
+}
+
+/// A subscription without messages of the client's own leaves them to others (world 89 of the
+/// simulator).
+#[test]
+fn no_local_beside_other_subscriptions() {
+    script! { on, "
+        a: mqtt connect anna receive=1 expiry=60 => a: connack 0
+        a: mqtt sub 1 n/# 2 nl => a: suback 1 2
+        a: mqtt sub 2 n/x 1, + 1 => a: suback 2 1 1
+        b: mqtt connect ben => b: connack 0
+        b: mqtt pub 1 n/y 1 id=1
+            a: publish n/y q1 id 1 1
+            b: puback 1
+        b: mqtt pub 1 n/y 2 id=2 | pub 1 n/x 3 id=3
+            b: puback 2
+            b: puback 3
+        a: mqtt pub 1 n/x 4 id=4 => a: puback 4
+        a: mqtt puback 1 => a: publish n/y q1 id 2 2
+        a: mqtt puback 2 => a: publish n/x q1 id 3 4
+        a: mqtt puback 3 => a: publish n/x q1 id 4 3
+        a: mqtt puback 4
+    " }
+    script! { on, "
+        a: mqtt connect anna => a: connack 0
+        a: mqtt sub 1 n/# 2 nl, n/+ 1 => a: suback 1 2 1
+        a: mqtt pub 1 n/x 1 id=1
+            a: puback 1
+            a: publish n/x q1 id 1 1
+        a: mqtt sub 2 n/x 2 nl => a: suback 2 2
+        a: mqtt pub 1 n/x 2 id=2
+            a: puback 2
+            a: publish n/x q1 id 2 2
+    " }
+}

@@ -346,3 +346,49 @@ fn a_blocked_socket_and_retained_messages() {
         count pinned => pinned 0
     " }
 }
+
+/// A retained message that waits for room does not follow a new answer (world 85 of the
+/// simulator).
+#[test]
+fn subscribing_again_while_retained_messages_wait() {
+    script! { on, "
+        p: mqtt connect paul => p: connack 0
+        p: mqtt pub 1 r/a 1 id=1 retain | pub 1 r/b 2 id=2 retain
+            p: puback 1 0x10
+            p: puback 2 0x10
+        a: mqtt connect anna receive=1 => a: connack 0
+        a: mqtt sub 1 r/# 1
+            a: suback 1 1
+            a: publish r/a q1 id 1 retain 1
+        p: mqtt pub 1 r/b 3 id=3 retain => p: puback 3
+        a: mqtt sub 2 r/# 1 => a: suback 2 1
+        a: mqtt puback 1 => a: publish r/b q1 id 2 retain 3
+        a: mqtt puback 2 => a: publish r/b q1 id 3 3
+        a: mqtt puback 3
+    " }
+}
+
+/// A retained message that waits for room when its session goes to sleep comes after the return.
+#[test]
+fn retained_messages_that_wait_outlive_the_connection() {
+    script! { with_three_threads, "
+        p: mqtt connect paul => p: connack 0
+        p: mqtt pub 1 r/a 1 id=1 retain => p: puback 1 0x10
+        p: mqtt pub 1 r/b 2 id=2 retain => p: puback 2 0x10
+        a: mqtt connect anna receive=1 expiry=60 on=1 => a: connack 0
+        a: mqtt sub 1 r/b 1
+            a: suback 1 1
+            a: publish r/b q1 id 1 retain 2
+        a: mqtt sub 2 r/a 1 => a: suback 2 1
+        a: reset
+        a: mqtt connect anna receive=1 expiry=60 on=2
+            a: connack 0 present
+            a: publish r/b q1 id 1 dup retain 2
+        a: reset
+        a: mqtt connect anna receive=1 expiry=60 on=0
+            a: connack 0 present
+            a: publish r/b q1 id 1 dup retain 2
+        a: mqtt puback 1 => a: publish r/a q1 id 2 retain 1
+        a: mqtt puback 2
+    " }
+}

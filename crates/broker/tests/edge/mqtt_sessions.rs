@@ -117,10 +117,10 @@ fn messages_while_away() {
             a: connack 0 present
             a: publish n/y q1 id 3 dup 5
             a: publish n/x q2 id 4 dup 9
-            a: publish n/x q1 id 8 dup 11
             a: publish news q1 id 5 dup 1
             a: publish news q1 id 6 dup 8
             a: publish news q1 id 7 dup 10
+            a: publish n/x q1 id 8 dup 11
         count sleeping lagging => sleeping 0 lagging 0
     " }
 }
@@ -226,8 +226,8 @@ fn open_messages_of_version_3_are_repeated() {
         a: mqtt connect anna v3
             a: connack 0 present
             a: publish n/x q1 id 1 dup 1
-            a: publish n/x q2 id 3 dup 3
             a: publish n/y q2 id 2 dup 2
+            a: publish n/x q2 id 3 dup 3
         a: mqtt pubrec 2 | puback 1 => a: pubrel 2
         a: reset
         a: mqtt connect anna v3
@@ -311,14 +311,14 @@ fn a_session_that_wakes_and_sleeps_at_once() {
         a: mqtt connect anna expiry=60 acks
             a: connack 0 present
             a: publish n/x q1 id 2 dup 2
-            a: publish n/x q1 id 4 3
-            a: publish n/x q1 id 5 4
-            a: publish n/x q1 id 6 5
+            a: publish n/x q1 id 8 3
+            a: publish n/x q1 id 9 4
+            a: publish n/x q1 id 10 5
             a: publish news q1 id 3 dup 1
-            a: publish news q1 id 7 2
-            a: publish news q1 id 8 3
-            a: publish news q1 id 9 4
-            a: publish news q1 id 10 5
+            a: publish news q1 id 4 2
+            a: publish news q1 id 5 3
+            a: publish news q1 id 6 4
+            a: publish news q1 id 7 5
         p: publish 0 news 6 => a: publish news q1 id 11 6
         p: publish 0 n/x 6 => a: publish n/x q1 id 12 6
     " }
@@ -341,14 +341,14 @@ fn a_session_that_wakes_and_sleeps_at_once() {
             a: connack 0 present
             a: publish n/x q1 id 1 dup 1
             a: publish n/x q1 id 2 dup 2
-            a: publish n/x q1 id 3 3
-            a: publish n/x q1 id 4 4
-            a: publish n/x q1 id 5 5
-            a: publish news q1 id 6 1
-            a: publish news q1 id 7 2
-            a: publish news q1 id 8 3
-            a: publish news q1 id 9 4
-            a: publish news q1 id 10 5
+            a: publish n/x q1 id 8 3
+            a: publish n/x q1 id 9 4
+            a: publish n/x q1 id 10 5
+            a: publish news q1 id 3 1
+            a: publish news q1 id 4 2
+            a: publish news q1 id 5 3
+            a: publish news q1 id 6 4
+            a: publish news q1 id 7 5
     " }
 }
 
@@ -379,6 +379,9 @@ fn subscriptions_change_after_a_return() {
         p: publish 0 other 5
         a: mqtt connect anna expiry=60
             a: connack 0 present
+            a: publish news q1 id 1 dup 1
+            a: publish news q1 id 2 dup 2
+            a: publish n/x q1 id 3 dup 3
             a: publish other q1 id 4 dup 3
             a: publish other q1 id 5 dup 4
             a: publish other q1 id 6 5

@@ -164,8 +164,8 @@ fn a_connection_takes_the_name_of_another() {
         b: mqtt connect anna expiry=60 on=2
             a: disconnect 0x8e, closed
             b: connack 0 present
-            b: publish n/x q1 id 2 dup 1
             b: publish news q1 id 1 dup 1
+            b: publish n/x q1 id 2 dup 1
         b: mqtt puback 1 | puback 2
         p: publish 0 news 2 => b: publish news q1 id 3 2
         p: publish 0 n/x 2 => b: publish n/x q1 id 4 2
@@ -307,5 +307,23 @@ fn topics_of_wills() {
         d: mqtt connect dora will=$SYS/broker/connection/d/state=0 => d: connack 0
         d: reset
         count wills => wills 1
+    " }
+}
+
+/// A connection that has ended still waits for its socket when its client returns (world 112 of the
+/// simulator).
+#[test]
+fn a_delayed_will_of_a_connection_that_waits_for_its_socket() {
+    script! { on, "
+        w: mqtt connect willy | sub 1 gone/a 2
+            w: connack 0
+            w: suback 1 2
+        a: mqtt connect anna expiry=60 will=gone/a=bye will-delay=5 => a: connack 0
+        a: block
+        a: mqtt ping
+        a: mqtt disconnect 4
+        b: mqtt connect anna expiry=60 => b: connack 0 present
+        time +10s
+        count wills => wills 0
     " }
 }

@@ -225,6 +225,7 @@ impl Edge {
             | ToEdge::FilterPage(..)
             | ToEdge::Described(..)
             | ToEdge::RetainedFound(..)
+            | ToEdge::One(..)
             | ToEdge::Claimed { .. }
             | ToEdge::TakenOver { .. }
             | ToEdge::Group(..)

@@ -38,7 +38,13 @@ impl MqttClient {
             Version::V5 => [1, 2, 10, u16::MAX][random.below(4) as usize],
             Version::V3_1 | Version::V3_1_1 => u16::MAX,
         };
+        // Retained messages that the connection before has asked for may come on this one.
+        let was_quiet = self.line.retained.is_empty()
+            && self.line.subscribing.is_empty()
+            && self.line.open.is_empty();
+        let first_known = std::mem::take(&mut self.line.first_known);
         self.line = Line {
+            first_known: if was_quiet { Default::default() } else { first_known },
             number: self.connections,
             receive_max,
             // Version 3 cannot be told.

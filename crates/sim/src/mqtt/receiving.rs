@@ -125,14 +125,20 @@ impl MqttClient {
             return Ok(false);
         };
         let of = &context.oracle.publications[publication];
-        let stands_again = of.once == Once::Repeats && seen.times < of.attempts();
-        // It may have come as a retained message before.
-        let was_retained = of.retain && message.attempt.is_some_and(|attempt| attempt.is_repeat);
-        if stands_again || was_retained || self.may_be_forgotten(context, &seen) {
+        // It may stand in the log several times; each copy has an identifier of its own, and comes
+        // again with it.
+        let is_dup = message.attempt.is_some_and(|attempt| attempt.is_repeat);
+        let stands_again =
+            of.once == Once::Repeats && (seen.times < of.attempts() || is_dup && of.attempts() > 1);
+        if stands_again || self.may_be_forgotten(context, &seen) {
             return Ok(true);
         }
         // Where filters overlap, each may bring a message while it catches up (`docs/mqtt.md`).
-        let is_resent = message.attempt.is_some_and(|attempt| attempt.is_repeat);
+        // Such a copy has an identifier of its own, and comes first with DUP if the client has not
+        // read it on the connection before.
+        let is_resent = message
+            .attempt
+            .is_some_and(|attempt| attempt.is_repeat && seen.id == Some(attempt.packet_id.get()));
         if !is_resent && !self.is_alone(context, message.topic) {
             return Ok(true);
         }
@@ -176,9 +182,14 @@ impl MqttClient {
                 Delivered { publication, topic, qos, connection, instance, is_repeat, moment };
             let session = &mut context.oracle.mqtt.sessions[self.session.number];
             session.without_order.push(delivered);
+            // One that is sent again answers an earlier SUBSCRIBE.
+            if attempt.is_some_and(|attempt| attempt.is_repeat) {
+                return self.take_attempt(context, message);
+            }
             let asked = self.line.subscribing.values_mut();
             let early = asked.filter_map(|asked| asked.retained.remove(&topic)).max();
-            if let Some(known) = self.line.retained.remove(&topic).or(early) {
+            if self.line.retained.remove(&topic).or(early).is_some() {
+                let known = self.line.first_known.get(&topic).copied().unwrap_or(0);
                 let session = &mut context.oracle.mqtt.sessions[self.session.number];
                 session.retained.push((topic, known, source, publication));
             }
@@ -187,6 +198,12 @@ impl MqttClient {
             self.line.subscribing.values_mut().for_each(|asked| _ = asked.retained.remove(&topic));
             self.record(context, message, is_repeat);
         }
+        self.take_attempt(context, message);
+    }
+
+    /// Answers a message with an identifier in time.
+    fn take_attempt(&mut self, context: &mut Context<'_>, message: &Message) {
+        let Message { publication, qos, attempt, .. } = *message;
         let Some(Attempt { packet_id, .. }) = attempt else {
             return;
         };
@@ -213,12 +230,10 @@ impl MqttClient {
         let delivered =
             Delivered { publication, topic, qos, connection, instance, is_repeat, moment };
         context.oracle.mqtt.counts.overlaps += u64::from(is_repeat && !is_dup && !is_alone);
-        // A retained message that is sent again does not say that it was one. And where filters
-        // overlap, one may be ahead of another.
-        let has_order = is_alone && !(is_dup && context.oracle.publications[publication].retain);
+        // Where filters overlap, one may be ahead of another.
         let session = &mut context.oracle.mqtt.sessions[self.session.number];
         let deliveries =
-            if has_order { &mut session.deliveries } else { &mut session.without_order };
+            if is_alone { &mut session.deliveries } else { &mut session.without_order };
         deliveries.push(delivered);
     }
 

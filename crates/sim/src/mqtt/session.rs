@@ -75,6 +75,9 @@ pub(super) struct Line {
     pub unsubscribing: BTreeSet<u16>,
     /// Retained messages that are due: the topic, and the known offset.
     pub retained: BTreeMap<usize, u64>,
+    /// The offsets that were known when the connection first asked for the retained message of a
+    /// topic. Its answer may come late, and also behind the next SUBACK.
+    pub first_known: BTreeMap<usize, u64>,
     pub began_ms: u64,
     pub asked_ms: u64,
     pub is_clean: bool,
@@ -95,6 +98,8 @@ pub(super) struct Line {
 pub(super) struct Asked {
     /// Places among the wishes.
     pub wishes: Vec<usize>,
+    /// Those that the client has unsubscribed from since: the answer grants nothing that lasts.
+    pub ended: BTreeSet<usize>,
     /// Retained messages that are due: the topic, and the known offset.
     pub retained: BTreeMap<usize, u64>,
 }

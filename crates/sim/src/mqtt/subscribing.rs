@@ -37,7 +37,7 @@ impl MqttClient {
                 retain_handling: RetainHandling::Send,
             })
             .collect();
-        self.line.subscribing.insert(id.get(), Asked { wishes, retained });
+        self.line.subscribing.insert(id.get(), Asked { wishes, retained, ..Asked::default() });
         let packet = Subscribe {
             packet_id: id,
             properties: Properties::default(),
@@ -48,7 +48,7 @@ impl MqttClient {
 
     /// The retained messages that must follow, if nothing is lost.
     fn expect_retained(
-        &self,
+        &mut self,
         context: &Context<'_>,
         filter: &str,
         retained: &mut BTreeMap<usize, u64>,
@@ -62,8 +62,11 @@ impl MqttClient {
             let of_topic = |id: usize| of(id).is_none_or(|of| of.topic == topic);
             let is_open = self.line.open.values().any(|open| of_topic(open.publication));
             let known = context.oracle.retained(context.plan, topic, self.peer.instance);
-            if known > 0 && !is_open && matches(filter, name) {
-                retained.insert(topic, known);
+            if matches(filter, name) {
+                self.line.first_known.entry(topic).or_insert(known);
+                if known > 0 && !is_open {
+                    retained.insert(topic, known);
+                }
             }
         }
     }
@@ -83,7 +86,11 @@ impl MqttClient {
         let id = self.session.next_id(&self.line);
         self.line.unsubscribing.insert(id.get());
         self.line.retained.clear();
-        self.line.subscribing.values_mut().for_each(|asked| asked.retained.clear());
+        let ended = self.wishes.iter().position(|wish| wish.filter == *filter);
+        for asked in self.line.subscribing.values_mut() {
+            asked.retained.clear();
+            asked.ended.extend(ended);
+        }
         let filters = [filter.as_str()];
         let packet = Unsubscribe {
             packet_id: id,
@@ -106,7 +113,9 @@ impl MqttClient {
         for (at, reason) in asked.wishes.iter().zip(suback.reasons.iter()) {
             let wish = self.wishes[*at].clone();
             if reason.byte() == wish.qos {
-                self.grant(context, &wish);
+                if !asked.ended.contains(at) {
+                    self.grant(context, &wish);
+                }
                 continue;
             }
             is_whole = false;

@@ -33,7 +33,7 @@ impl Edge {
         };
         let takers = self.subscriptions.takers(home, index, &mut self.work.targets);
         if takers.by_filter.is_some() && self.statistics.mqtt_sessions > 0 {
-            self.mark_for_mqtt(takers.single);
+            self.mark_for_mqtt(takers.single, &delivery.view);
         }
         if let Some(subscription) = takers.single {
             self.deliver_live(subscription, &mut delivery);

@@ -9,9 +9,8 @@ use crate::settings::LagPolicy;
 impl Edge {
     /// Asks for the next page of each lagging subscription, a few at a time of each log.
     pub(crate) fn read_lagging(&mut self, index: ConnIndex) {
-        self.give_up_resends(index);
         let mut before = SubIndex::NONE;
-        let mut left = self.send_waiting_retained(index);
+        let mut left = self.send_again(index) || self.send_waiting_retained(index);
         left |= self.send_to_members(index);
         while let Some(at) = self.subscriptions.next_laggard(index, before) {
             before = at;

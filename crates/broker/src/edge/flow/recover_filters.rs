@@ -153,6 +153,7 @@ impl Edge {
         if page.caught_up && cursor.is_none() {
             self.subscriptions.end_filter_replay(taken.reader);
             self.notify_filter_caught_up(subscription, partition, page.through);
+            self.end_caught_up(subscription);
         }
         let slot = &mut self.connections.slots[index];
         if slot.is(flag::CATCHING_UP) {

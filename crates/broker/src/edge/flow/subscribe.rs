@@ -136,6 +136,7 @@ impl Edge {
         if self.subscriptions[subscription].stage == Stage::Live {
             self.subscriptions.end_credit(subscription);
             self.notify_caught_up(subscription, told, through);
+            self.end_caught_up(subscription);
         } else {
             self.connections.slots[index].set(flag::LAGGING);
             self.mark_dirty(index);
@@ -185,6 +186,9 @@ impl Edge {
         // of it.
         if let Some((home, topic)) = entry.topic() {
             self.outboxes.end_topic(&self.connections.slots[index], index, home, topic);
+        }
+        if self.connections.slots[index].facts().is_mqtt {
+            self.forget_ended(index, subscription);
         }
         self.remove_subscription(index, subscription);
     }

@@ -17,6 +17,7 @@ pub(crate) mod options;
 pub(crate) mod refusal;
 pub(crate) mod subscribing;
 
+use crate::ids::SubIndex;
 use crate::mail::{SleepingSession, SubscriptionKey};
 use lean::Lean;
 use membership::Membership;
@@ -67,6 +68,8 @@ pub(crate) struct Mqtt {
     pub opened: Opened,
     /// SUBSCRIBE packets without an answer.
     pub subscribing: Subscribing,
+    /// Subscriptions that the client has ended, and that still bring what others have left to them.
+    pub ended: Lean<SubIndex>,
     /// Shared subscriptions.
     pub memberships: Lean<Membership>,
     /// Topics of the client's aliases.
@@ -208,6 +211,7 @@ impl Mqtt {
         self.received.rest();
         self.opened.rest();
         self.subscribing.rest();
+        self.ended.rest();
         self.memberships.rest();
         self.aliases.rest();
         self.retained.rest();

@@ -7,6 +7,7 @@
 
 use super::lean::Lean;
 use crate::mail::{OpenDelivery, PartitionId};
+use crate::position::Position;
 use stdx::handing::Hand;
 
 /// See the module.
@@ -19,10 +20,15 @@ pub(crate) struct Opened {
     window: u16,
     /// Bytes of the open messages that this connection has sent.
     bytes: u64,
-    /// Identifiers that a connection before this one has opened, and whose messages the log brings
-    /// again.
+    /// Identifiers that a connection before this one has opened, and whose messages are to be sent
+    /// again, in order. Before the last of them nothing else is sent ([MQTT-4.6.0-1]).
     resends: Lean<u16>,
+    /// The first of them is read from the log.
+    is_reading: bool,
 }
+
+/// A place of the log.
+pub(crate) type Place = (PartitionId, Position);
 
 /// The meaning of an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +52,7 @@ impl Opened {
             window: window.max(1),
             bytes: 0,
             resends: Lean::default(),
+            is_reading: false,
         }
     }
 
@@ -57,51 +64,48 @@ impl Opened {
         self.next_id = next_id.max(1);
     }
 
-    /// The number of records that may be asked for: for new messages, and for those that are sent
-    /// again.
+    /// The number of records that may be asked for, for new messages.
     pub fn records_max(&self, bytes_max: u64) -> usize {
-        let room = if self.bytes < bytes_max { self.room() } else { 0 };
-        room + self.resends.len().min(self.resend_room())
-    }
-
-    /// The number of messages that may be sent again now: the window may be smaller than that of
-    /// the connection that has opened them ([MQTT-3.3.4-9]).
-    fn resend_room(&self) -> usize {
-        if self.resends.is_empty() {
-            return 0;
-        }
-        let is_sent = |open: &&OpenDelivery| !self.resends.contains(&open.id);
-        let sent = self.deliveries.iter().filter(is_sent).count();
-        usize::from(self.window).saturating_sub(sent)
-    }
-
-    /// Whether a message is to be sent again, and the client has no room for it now.
-    pub fn lacks_room_to_resend(&self, partition: PartitionId, offset: u64) -> bool {
-        let open = self.find(partition, offset);
-        open.is_some_and(|open| self.resends.contains(&open.id)) && self.resend_room() == 0
+        if self.has_room(bytes_max) { self.room() } else { 0 }
     }
 
     /// Whether another message may be opened.
     pub fn has_room(&self, bytes_max: u64) -> bool {
-        self.room() > 0 && self.bytes < bytes_max
+        self.resends.is_empty() && self.room() > 0 && self.bytes < bytes_max
     }
 
-    /// The identifier of a message that is to be sent again; once.
+    /// Whether messages are to be sent again.
+    pub fn has_resends(&self) -> bool {
+        !self.resends.is_empty()
+    }
+
+    /// The message that is to be read from the log next, to be sent again; from here on it is being
+    /// read. None if one is being read, or the client has no room: the window may be smaller than
+    /// that of the connection that has opened them ([MQTT-3.3.4-9]).
+    pub fn next_resend(&self) -> Option<OpenDelivery> {
+        let sent = self.deliveries.len() - self.resends.len();
+        let has_room = sent < usize::from(self.window);
+        let id = *self.resends.first().filter(|_| has_room && !self.is_reading)?;
+        self.deliveries.iter().find(|open| open.id == id).copied()
+    }
+
+    /// The message that is to be sent again next is being read, or is not any more.
+    pub fn set_reading(&mut self, is_reading: bool) {
+        self.is_reading = is_reading;
+    }
+
+    /// A record was read: the message that is sent again with it, unless the client has
+    /// acknowledged it meanwhile.
     pub fn take_resend(&mut self, partition: PartitionId, offset: u64) -> Option<OpenDelivery> {
         let open = *self.find(partition, offset)?;
-        let at = self.resends.iter().position(|id| *id == open.id)?;
-        self.resends.swap_remove(at);
+        let place = self.resends.iter().position(|id| *id == open.id)?;
+        self.resends.remove(place);
         Some(open)
     }
 
-    /// The messages that are to be sent again: their identifiers and places.
-    pub fn resends(&self) -> impl Iterator<Item = &OpenDelivery> {
-        self.deliveries.iter().filter(|open| self.resends.contains(&open.id))
-    }
-
-    /// The log does not bring a message again. With QoS 1 it is not open any more. With QoS 2 the
-    /// client may have it, and is released. True if it is to be.
-    pub fn give_up_resend(&mut self, id: u16) -> bool {
+    /// A message cannot be sent again. With QoS 1 it is not open any more. With QoS 2 the client
+    /// may have it, and is released. True if it is to be.
+    pub fn give_up(&mut self, id: u16) -> bool {
         self.resends.retain(|resend| *resend != id);
         match self.deliveries.iter_mut().find(|open| open.id == id) {
             Some(open) if open.qos == 2 => {
@@ -161,15 +165,30 @@ impl Opened {
     }
 
     /// Opens an exchange, and gives its identifier. There is room.
-    pub fn open(&mut self, qos: u8, (partition, offset): (PartitionId, u64), bytes: usize) -> u16 {
+    pub fn open(
+        &mut self,
+        (qos, retain): (u8, bool),
+        (partition, position): Place,
+        bytes: usize,
+    ) -> u16 {
+        let Position { epoch, offset } = position;
         let mut id = self.next_id.max(1);
         while self.deliveries.iter().any(|open| open.id == id) {
             id = following(id);
         }
         self.next_id = following(id);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let delivery =
-            OpenDelivery { id, qos, is_received: false, partition, offset, bytes, member: 0 };
+        let delivery = OpenDelivery {
+            id,
+            qos,
+            is_received: false,
+            retain,
+            partition,
+            epoch,
+            offset,
+            bytes,
+            member: 0,
+        };
         self.bytes += u64::from(bytes);
         self.deliveries.push(delivery);
         id
@@ -229,26 +248,55 @@ mod tests {
 
     const AT: PartitionId = PartitionId(3);
 
+    fn at(offset: u64) -> Place {
+        (AT, Position { epoch: 1, offset })
+    }
+
     #[test]
     fn identifiers_go_round_and_pass_over_open_ones() {
         let mut opened = Opened::new(4);
         opened.wake(Vec::new(), u16::MAX - 1);
-        let ids: Vec<u16> = (0..4).map(|offset| opened.open(1, (AT, offset), 9)).collect();
+        let ids: Vec<u16> = (0..4).map(|offset| opened.open((1, false), at(offset), 9)).collect();
         assert_eq!(ids, [u16::MAX - 1, u16::MAX, 1, 2]);
         assert_eq!(opened.room(), 0);
         assert_eq!(opened.acknowledge(u16::MAX), Acknowledged::Over);
         opened.wake(opened.iter().copied().collect(), u16::MAX - 1);
-        assert_eq!(opened.open(1, (AT, 9), 9), u16::MAX);
+        assert_eq!(opened.open((1, false), at(9), 9), u16::MAX);
+    }
+
+    #[test]
+    fn messages_are_sent_again_in_order_and_nothing_before_the_last() {
+        let mut opened = Opened::new(3);
+        let ids = [
+            opened.open((1, false), at(9), 9),
+            opened.open((2, false), at(8), 9),
+            opened.open((1, false), at(7), 9),
+        ];
+        opened.wake(opened.iter().copied().collect(), 4);
+        let mut smaller = Opened::new(1);
+        smaller.wake(opened.iter().copied().collect(), 4);
+        for (id, offset) in ids.into_iter().zip([9, 8, 7]) {
+            assert!(smaller.has_resends() && !smaller.has_room(100));
+            assert_eq!(smaller.next_resend().map(|open| open.id), Some(id));
+            smaller.set_reading(true);
+            assert_eq!(smaller.next_resend(), None);
+            smaller.set_reading(false);
+            assert!(smaller.take_resend(AT, offset).is_some_and(|open| open.id == id));
+            assert_eq!(smaller.next_resend(), None, "the window is full");
+            assert_eq!(smaller.receive(id, true) == Acknowledged::Over, offset == 8);
+            smaller.acknowledge(id);
+        }
+        assert!(smaller.has_room(100));
     }
 
     #[test]
     fn messages_that_the_log_lost_are_given_up() {
         let mut opened = Opened::new(2);
-        let ids = [opened.open(1, (AT, 7), 9), opened.open(2, (AT, 8), 9)];
+        let ids = [opened.open((1, false), at(7), 9), opened.open((2, false), at(8), 9)];
         opened.wake(opened.iter().copied().collect(), 3);
-        assert_eq!(opened.resends().count(), 2);
-        assert_eq!(ids.map(|id| opened.give_up_resend(id)), [false, true]);
-        assert_eq!((opened.resends().count(), opened.room()), (0, 1));
+        assert!([7, 8].iter().all(|offset| opened.take_resend(AT, *offset).is_some()));
+        assert_eq!(ids.map(|id| opened.give_up(id)), [false, true]);
+        assert_eq!((opened.has_resends(), opened.room()), (false, 1));
         assert_eq!(opened.complete(ids[1]), Acknowledged::Over);
         assert_eq!(opened.room(), 2);
     }
@@ -256,7 +304,7 @@ mod tests {
     #[test]
     fn an_exchange_of_qos_2_ends_with_its_last_acknowledgement() {
         let mut opened = Opened::new(2);
-        let id = opened.open(2, (AT, 7), 9);
+        let id = opened.open((2, false), at(7), 9);
         assert_eq!(opened.acknowledge(id), Acknowledged::Violated);
         assert_eq!(opened.complete(id), Acknowledged::Violated);
         assert_eq!(opened.complete(id + 1), Acknowledged::Unknown);
@@ -265,7 +313,7 @@ mod tests {
         assert!(opened.find(AT, 7).is_some_and(|open| open.is_received));
         assert_eq!(opened.complete(id), Acknowledged::Over);
         assert_eq!(opened.room(), 2);
-        let refused = opened.open(2, (AT, 8), 9);
+        let refused = opened.open((2, false), at(8), 9);
         assert_eq!(opened.receive(refused, true), Acknowledged::Over);
     }
 }

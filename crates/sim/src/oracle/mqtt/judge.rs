@@ -188,8 +188,8 @@ impl Oracle {
             if moment > calm || self.lives.at(partition, source.instance) != life {
                 continue;
             }
-            // A session on disk remembers that a node before has taken a publication with QoS 2, and
-            // answers it again, also where that node's log was in memory.
+            // A session on disk remembers that a node before has taken a publication with QoS 2,
+            // and answers it again, also where that node's log was in memory.
             let of = &self.publications[id];
             if of.qos == Some(2) && self.lives.at(partition, of.first_instance) != life {
                 continue;

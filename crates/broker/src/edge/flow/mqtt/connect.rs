@@ -201,6 +201,7 @@ impl Edge {
             received: Default::default(),
             opened: Opened::new(receive_max.min(settings.inflight_max)),
             subscribing: Default::default(),
+            ended: Default::default(),
             memberships: Default::default(),
             aliases: Default::default(),
             will: will.map(Box::new),

@@ -10,6 +10,7 @@
 //! take is bounded by the window, in messages and bytes; a connection gets a live message once
 //! however many of its subscriptions match, with the highest QoS of them.
 
+use super::message::{Cause, Expiry, Message};
 use super::publish::origin_of;
 use crate::edge::Edge;
 use crate::edge::delivery::Delivery;
@@ -17,66 +18,16 @@ use crate::edge::outbox::{BODY_COPY_MAX, FrameNumber, Origin};
 use crate::edge::subscriptions::Stage;
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::{HomeId, PartitionId};
+use crate::position::Position;
 use crate::protocol::flag;
 use crate::session::mqtt::WaitingRetained;
 use crate::session::mqtt::encode::Outgoing;
 use crate::session::mqtt::membership::ForMember;
 use crate::session::mqtt::options::Options;
-use log::{Flags, RecordView};
+use log::RecordView;
 use stdx::chunk::Slice;
 use wire::mqtt::SubscriptionId;
 use wire::websocket::frame::{Opcode, encode_header};
-
-/// The cause of a delivery.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Cause {
-    /// It was published, or is read from the log.
-    Published,
-    /// It is retained, and the subscription is new.
-    Retained,
-}
-
-/// A message for one connection.
-struct Message<'a> {
-    topic: &'a str,
-    partition: PartitionId,
-    record: &'a Slice,
-    view: RecordView<'a>,
-    options: Options,
-    ids: &'a [SubscriptionId],
-    cause: Cause,
-    /// The subscription for which it is read from the log, after the session has slept.
-    filter: Option<SubIndex>,
-    /// The member of a group that it is for.
-    member: Option<u64>,
-    expiry: Expiry,
-}
-
-/// The lifetime of a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Expiry {
-    Never,
-    /// So many seconds remain.
-    After(u32),
-    Over,
-}
-
-impl Expiry {
-    fn of(view: &RecordView<'_>, now_ms: u64) -> Expiry {
-        match view.expires_ms() {
-            None => Expiry::Never,
-            Some(expires_ms) if expires_ms <= now_ms => Expiry::Over,
-            Some(expires_ms) => {
-                let seconds = (expires_ms - now_ms).div_ceil(1_000);
-                Expiry::After(u32::try_from(seconds).unwrap_or(u32::MAX))
-            }
-        }
-    }
-
-    fn remaining_s(self) -> Option<u32> {
-        if let Expiry::After(seconds) = self { Some(seconds) } else { None }
-    }
-}
 
 /// The result for a message of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,23 +49,8 @@ enum Sent {
     NoRoom,
 }
 
-impl Message<'_> {
-    /// The QoS that it is sent with: that of the publication, at most that of the subscription.
-    fn qos(&self) -> u8 {
-        self.view.flags().qos().unwrap_or(QOS_OF_OTHERS).min(self.options.qos)
-    }
-
-    fn retain(&self) -> bool {
-        let as_published = self.options.retain_as_published;
-        self.cause == Cause::Retained || as_published && self.view.flags().has(Flags::RETAINED)
-    }
-}
-
 /// Packets of a message differ by transport, version and RETAIN.
 pub(crate) const FORMS_COUNT: usize = 8;
-
-/// The QoS of publications of other protocols: they are as safe as one with QoS 1.
-const QOS_OF_OTHERS: u8 = 1;
 
 impl Edge {
     /// A message for a plain subscription.
@@ -129,16 +65,27 @@ impl Edge {
             debug_assert!(false, "a grant has brought the name");
             return;
         };
-        let options = Options::of(self.subscriptions[subscription].client);
+        let topic = std::str::from_utf8(&topic).unwrap_or_default();
         let cause = if delivery.is_answer { Cause::Retained } else { Cause::Published };
-        let id = SubscriptionId::new(options.identifier);
+        let own = Options::of(self.subscriptions[subscription].client);
+        let id = SubscriptionId::new(own.identifier);
+        let left = if delivery.is_private {
+            self.left_if_ended(index, subscription, topic, &delivery.view)
+        } else {
+            Some(None)
+        };
+        let Some(left) = left else {
+            return;
+        };
+        let (options, ids) =
+            left.as_ref().map_or((own, id.as_slice()), |(options, ids)| (*options, &ids[..]));
         let message = Message {
-            topic: std::str::from_utf8(&topic).unwrap_or_default(),
+            topic,
             partition: self.subscriptions.partition_of_topic(home, at),
             record: delivery.record,
             view: delivery.view,
             options,
-            ids: id.as_slice(),
+            ids,
             cause,
             filter: delivery.is_private.then_some(subscription),
             member: None,
@@ -157,12 +104,24 @@ impl Edge {
             }
             return;
         }
-        let form = self.form_of(index, &message);
+        self.deliver_without_identifier(index, subscription, &message, delivery);
+    }
+
+    /// A message with QoS 0 for a plain subscription, in the packet that others of its form have
+    /// got.
+    fn deliver_without_identifier(
+        &mut self,
+        index: ConnIndex,
+        subscription: SubIndex,
+        message: &Message<'_>,
+        delivery: &mut Delivery<'_>,
+    ) {
+        let form = self.form_of(index, message);
         let entered = form.and_then(|form| delivery.mqtt[form]);
         let place = match entered.filter(|place| self.outboxes.holds(*place)) {
             Some(place) => place,
             None => {
-                let Some(place) = self.enter_without_identifier(index, &message, delivery.origin())
+                let Some(place) = self.enter_without_identifier(index, message, delivery.origin())
                 else {
                     return; // too large for the client
                 };
@@ -172,7 +131,7 @@ impl Edge {
                 place
             }
         };
-        if self.takes_through(subscription, offset) {
+        if self.takes_through(subscription, message.view.offset()) {
             self.statistics.delivered += 1;
             self.push_place(index, place);
         } else {
@@ -192,9 +151,13 @@ impl Edge {
             }
             return true;
         }
-        message.options.no_local
-            && message.view.origin().is_some()
-            && message.view.origin() == self.mqtt_ref(index).map(|mqtt| origin_of(&mqtt.name))
+        message.options.no_local && self.is_own(index, &message.view)
+    }
+
+    /// Whether the client has published a message itself.
+    pub(super) fn is_own(&self, index: ConnIndex, view: &RecordView<'_>) -> bool {
+        let origin = view.origin();
+        origin.is_some() && origin == self.mqtt_ref(index).map(|mqtt| origin_of(&mqtt.name))
     }
 
     /// The form in which other clients get the same bytes; none if only this one does.
@@ -277,45 +240,61 @@ impl Edge {
         let Some(mqtt) = self.mqtt_of(index) else {
             return Sent::Done;
         };
-        let mut attempt = None;
-        if message.member.is_some() {
-            if is_blocked {
-                return Sent::NoRoom;
+        let at = (message.partition, offset);
+        if message.member.is_none() {
+            if mqtt.opened.find(at.0, at.1).is_some() {
+                return Sent::Done; // another subscription has brought it
             }
-        } else if mqtt.opened.lacks_room_to_resend(message.partition, offset) {
-            return Sent::NoRoom;
-        } else if let Some(open) = mqtt.opened.take_resend(message.partition, offset) {
-            attempt = Some((open.qos, open.id, true));
-        } else if mqtt.opened.find(message.partition, offset).is_some() {
-            return Sent::Done; // another subscription has brought it
-        } else if message.filter.is_some_and(|by| self.is_left_to_others(index, by, message)) {
-            return Sent::Done;
-        } else if is_blocked {
-            return Sent::NoRoom;
+            if let Some(by) = message.filter
+                && self.comes_later(index, (by, message.topic), at, &message.view)
+            {
+                return Sent::Done;
+            }
         }
         let Some(mqtt) = self.mqtt_of(index) else {
             return Sent::Done;
         };
-        if attempt.is_none() && qos > 0 {
+        // Nothing overtakes messages that are sent again.
+        if is_blocked || mqtt.opened.has_resends() {
+            return Sent::NoRoom;
+        }
+        if qos > 0 {
             let waits_behind = message.cause == Cause::Published && !mqtt.retained.is_empty();
             if waits_behind || !mqtt.opened.has_room(bytes_max) {
                 return Sent::NoRoom;
             }
         }
-        let mut head = std::mem::take(&mut self.work.scratch);
-        head.clear();
         // Encoded once with a place for the identifier, so that one which does not fit opens
         // nothing.
-        let proposed = attempt.or((qos > 0).then_some((qos, u16::MAX, false)));
+        let proposed = (qos > 0).then_some((qos, u16::MAX, false));
+        self.send_attempt(index, message, proposed);
+        Sent::Done
+    }
+
+    /// Sends a message as proposed: its QoS, its identifier, and DUP; without DUP it gets an
+    /// identifier here. False if it is too large for the client.
+    pub(super) fn send_attempt(
+        &mut self,
+        index: ConnIndex,
+        message: &Message<'_>,
+        proposed: Option<(u8, u16, bool)>,
+    ) -> bool {
+        let is_new = proposed.is_some_and(|(_, _, is_repeat)| !is_repeat);
+        let mut head = std::mem::take(&mut self.work.scratch);
+        head.clear();
         let tells_gaps = proposed.is_some()
             && self.mqtt_ref(index).is_some_and(|mqtt| !mqtt.gaps.is_empty())
             && self.encode_head(index, message, (proposed, true), &mut head);
-        if tells_gaps || self.encode_head(index, message, (proposed, false), &mut head) {
-            if attempt.is_none() && qos > 0 {
+        let fits = tells_gaps || self.encode_head(index, message, (proposed, false), &mut head);
+        if fits {
+            let qos = proposed.map_or(0, |(qos, _, _)| qos);
+            if is_new {
                 let bytes = head.len() + message.view.payload().len();
-                let at = (message.partition, offset);
+                let epoch = self.epochs.of(message.partition, &self.settings);
+                let position = Position { epoch, offset: message.view.offset() };
+                let (at, retain) = ((message.partition, position), message.retain());
                 let id = self.mqtt_of(index).map(|mqtt| {
-                    let id = mqtt.opened.open(qos, at, bytes);
+                    let id = mqtt.opened.open((qos, retain), at, bytes);
                     mqtt.opened.note_member(id, message.member.unwrap_or(0));
                     id
                 });
@@ -326,7 +305,7 @@ impl Edge {
                 mqtt.gaps.take_all();
             }
             self.statistics.delivered += 1;
-            if attempt.is_none() && qos == 2 {
+            if is_new && qos == 2 {
                 self.gate_mqtt(index);
             }
             let place = self.enter_packet(index, &head, message, Origin::Private);
@@ -335,7 +314,7 @@ impl Edge {
             self.statistics.packets_too_large += 1;
         }
         self.work.scratch = head;
-        Sent::Done
+        fits
     }
 
     /// A message of a group.
@@ -374,25 +353,6 @@ impl Edge {
         }
     }
 
-    /// Whether a subscription that is read from the log does not bring a message: it was sent
-    /// before, or another one brings it.
-    fn is_left_to_others(&self, index: ConnIndex, by: SubIndex, message: &Message<'_>) -> bool {
-        let at = (message.partition, message.view.offset());
-        self.was_sent(index, message) || self.comes_later(index, (by, message.topic), at)
-    }
-
-    /// Whether the message was sent, and acknowledged, on a connection before this one.
-    fn was_sent(&self, index: ConnIndex, message: &Message<'_>) -> bool {
-        let Some(waking) = self.mqtt_ref(index).and_then(|mqtt| mqtt.waking.as_ref()) else {
-            return false;
-        };
-        let Some(name) = message.filter.and_then(|at| self.name_of_subscription(at)) else {
-            return false;
-        };
-        let is_behind = waking.sent_through(&name, message.partition);
-        is_behind.is_some_and(|through| message.view.offset() <= through)
-    }
-
     /// A plain subscription continues with the message at this offset when the client has room.
     fn lag_mqtt(&mut self, index: ConnIndex, subscription: SubIndex, offset: u64) {
         // The cursor does not go back to the message before it: messages between them belong to
@@ -405,15 +365,27 @@ impl Edge {
     /// Marks the connections whose plain subscriptions (a single one, or the targets) get the next
     /// message, so that no filter of such a connection brings it again.
     #[cold]
-    pub(crate) fn mark_for_mqtt(&mut self, single: Option<SubIndex>) {
+    pub(crate) fn mark_for_mqtt(&mut self, single: Option<SubIndex>, view: &RecordView<'_>) {
         let next = self.subscriptions.next_serial();
-        for subscription in single.into_iter().chain(self.work.targets.iter().copied()) {
+        let targets = std::mem::take(&mut self.work.targets);
+        for subscription in single.into_iter().chain(targets.iter().copied()) {
             let index = self.subscriptions[subscription].connection;
-            let slot = &mut self.connections.slots[index];
-            if slot.facts().is_mqtt && slot.subscriptions_count > 1 {
-                slot.filter_mark = next;
+            let slot = &self.connections.slots[index];
+            if slot.facts().is_mqtt
+                && slot.subscriptions_count > 1
+                && self.takes_plain(index, subscription, view)
+            {
+                self.connections.slots[index].filter_mark = next;
             }
         }
+        self.work.targets = targets;
+    }
+
+    /// Whether a plain subscription takes a live message, now or from the log.
+    fn takes_plain(&self, index: ConnIndex, at: SubIndex, view: &RecordView<'_>) -> bool {
+        let entry = &self.subscriptions[at];
+        let no_local = Options::of(entry.client).no_local;
+        view.offset() > entry.cursor() && !(no_local && self.is_own(index, view))
     }
 
     /// The subscribers by filter of one message that speak MQTT: each connection gets it once.
@@ -435,15 +407,8 @@ impl Edge {
                 continue;
             }
             slot.filter_mark = serial;
-            let is_single = slot.subscriptions_count == 1;
             matching.clear();
-            if is_single {
-                matching.push(subscription);
-            } else {
-                let is_its = |at: &SubIndex| self.subscriptions[*at].connection == index;
-                matching.extend(targets.iter().copied().filter(is_its));
-            }
-            if !self.may_take_live(&mut matching, partition) {
+            if !self.find_takers(subscription, targets, (partition, delivery), &mut matching) {
                 continue;
             }
             let of = |at: &SubIndex| Options::of(self.subscriptions[*at].client);
@@ -482,10 +447,42 @@ impl Edge {
         }
     }
 
+    /// Finds the subscriptions of the connection of `first` that take a live message together.
+    /// False if none does.
+    fn find_takers(
+        &self,
+        first: SubIndex,
+        targets: &[SubIndex],
+        (partition, delivery): (PartitionId, &Delivery<'_>),
+        matching: &mut Vec<SubIndex>,
+    ) -> bool {
+        let index = self.subscriptions[first].connection;
+        if self.connections.slots[index].subscriptions_count == 1 {
+            matching.push(first);
+            return self.may_take_live(matching, partition);
+        }
+        let is_own = self.is_own(index, &delivery.view);
+        let is_its = |at: &SubIndex| {
+            let entry = &self.subscriptions[*at];
+            entry.connection == index && !(is_own && Options::of(entry.client).no_local)
+        };
+        matching.extend(targets.iter().copied().filter(is_its));
+        if !self.may_take_live(matching, partition) {
+            return false;
+        }
+        matching.retain(|at| !self.has_ended(index, *at));
+        !matching.is_empty()
+    }
+
     /// Leaves the open subscriptions of one connection in the list. False if none of them takes the
-    /// live message: the log brings it to one that catches up, and so to the connection.
+    /// live message: the log brings it to one that catches up, and so to the connection. It brings
+    /// nothing with QoS 1 and 2 for one with QoS 0.
     fn may_take_live(&self, matching: &mut Vec<SubIndex>, partition: PartitionId) -> bool {
         matching.retain(|at| self.subscriptions[*at].stage == Stage::ByFilter);
+        let has_qos = |at: &SubIndex| Options::of(self.subscriptions[*at].client).qos > 0;
+        if matching.iter().any(has_qos) {
+            matching.retain(|at| has_qos(at) || !self.is_catching_up(*at, partition));
+        }
         !matching.is_empty() && !matching.iter().any(|at| self.is_catching_up(*at, partition))
     }
 
@@ -530,15 +527,20 @@ impl Edge {
         is_paid: bool,
     ) {
         let entry = &self.subscriptions[subscription];
-        let (index, options) = (entry.connection, Options::of(entry.client));
-        let id = SubscriptionId::new(options.identifier);
+        let (index, own) = (entry.connection, Options::of(entry.client));
+        let id = SubscriptionId::new(own.identifier);
+        let Some(left) = self.left_if_ended(index, subscription, topic, &delivery.view) else {
+            return;
+        };
+        let (options, ids) =
+            left.as_ref().map_or((own, id.as_slice()), |(options, ids)| (*options, &ids[..]));
         let message = Message {
             topic,
             partition,
             record: delivery.record,
             view: delivery.view,
             options,
-            ids: id.as_slice(),
+            ids,
             cause: Cause::Published,
             filter: Some(subscription),
             member: None,
@@ -628,12 +630,9 @@ impl Edge {
         }
     }
 
-    /// A subscription is live again: what it has not brought is given up, and makes room.
+    /// A subscription is live again.
     pub(crate) fn mqtt_caught_up(&mut self, index: ConnIndex) {
-        let is_waited_for = self.mqtt_ref(index).is_some_and(|mqtt| {
-            !mqtt.retained.is_empty() || mqtt.opened.resends().next().is_some()
-        });
-        if is_waited_for {
+        if self.mqtt_ref(index).is_some_and(|mqtt| !mqtt.retained.is_empty()) {
             self.connections.slots[index].set(flag::LAGGING);
             self.mark_dirty(index);
         }
@@ -660,10 +659,8 @@ impl Edge {
             return u32::MAX;
         };
         let bytes_max = u64::from(self.settings.limits.outbox_bytes_max) / 2;
-        // Retained messages come before new ones, but they may wait for messages to be repeated.
-        let waits =
-            if mqtt.retained.is_empty() { usize::MAX } else { mqtt.opened.resends().count() };
-        mqtt.opened.records_max(bytes_max).min(waits) as u32
+        // Retained messages come before new ones.
+        if mqtt.retained.is_empty() { mqtt.opened.records_max(bytes_max) as u32 } else { 0 }
     }
 
     /// The stream of a partition has come to this offset.

@@ -21,6 +21,10 @@ use stdx::chunk::Slice;
 use stdx::key::Key;
 use wire::mqtt::SHARED_PREFIX;
 
+/// Topics of retained messages that a session names for each subscription; if more are due, all of
+/// them come again.
+const RETAINED_MAX: usize = 64;
+
 impl Edge {
     /// The connection ends; nothing if it is not one of MQTT, or has left.
     pub(crate) fn leave_mqtt(&mut self, index: ConnIndex) {
@@ -75,15 +79,11 @@ impl Edge {
         }
         let mut has_filters = false;
         for at in self.chain(index) {
-            if let Some(mut subscription) = self.sleeping(at) {
+            if let Some(subscription) = self.sleeping(at) {
                 has_filters |= self.subscriptions[at].is_filter();
-                for cursor in &mut subscription.cursors {
-                    let name = &subscription.filter;
-                    let waking = mqtt.waking.as_ref();
-                    let sent = waking.and_then(|it| it.sent_through(name, cursor.partition));
-                    let offset = &mut cursor.position.offset;
-                    *offset = (*offset).max(sent.unwrap_or(0));
-                }
+                let is_ended = mqtt.ended.contains(&at);
+                let retained = self.retained_due(mqtt, at, &subscription);
+                let subscription = SleepingSubscription { is_ended, retained, ..subscription };
                 subscriptions.insert(subscription.filter[..].into(), subscription);
             }
         }
@@ -100,6 +100,8 @@ impl Edge {
                 filter: Slice::copy_of(filter.as_bytes()),
                 options: membership.options,
                 cursors: membership.cursors.clone(),
+                is_ended: false,
+                retained: Vec::new(),
             };
             subscriptions.insert(subscription.filter[..].into(), subscription);
         }
@@ -148,7 +150,19 @@ impl Edge {
                 behind.map(|(partition, after)| self.cursor(partition, after)).collect()
             }
         };
-        Some(SleepingSubscription { filter, options: entry.client, cursors })
+        let (is_ended, retained) = (false, Vec::new());
+        Some(SleepingSubscription { filter, options: entry.client, cursors, is_ended, retained })
+    }
+
+    /// The topics whose retained messages wait for room in the window.
+    fn retained_due(&self, mqtt: &Mqtt, at: SubIndex, of: &SleepingSubscription) -> Vec<Slice> {
+        let key = self.subscriptions.key(at);
+        let waiting = mqtt.retained.iter().filter(|waiting| waiting.subscription == key);
+        let mut topics: Vec<Slice> = waiting.map(|waiting| waiting.topic.clone()).collect();
+        if topics.len() > RETAINED_MAX {
+            topics = vec![of.filter.clone()];
+        }
+        topics
     }
 
     fn cursor(&self, partition: PartitionId, offset: u64) -> PartitionCursor {
@@ -179,7 +193,10 @@ impl Edge {
 
     /// Another connection takes the client's name, or wakes its session.
     fn taken_over(&mut self, connection: Key, is_clean: bool) {
-        if self.connections.slots.get(connection).is_none() {
+        let index = ConnIndex(connection.index);
+        let is_there = self.connections.slots.get(connection).is_some();
+        // One that is there may have left: it only waits for the socket.
+        if !is_there || self.mqtt_ref(index).is_none_or(|mqtt| mqtt.link == Link::Left) {
             // The will of a session that continues is not published (MQTT 5.0, section 3.1.2.5).
             if let Some(will) = self.mqtt.take_will(connection)
                 && is_clean
@@ -188,7 +205,6 @@ impl Edge {
             }
             return;
         }
-        let index = ConnIndex(connection.index);
         if let Some(mqtt) = self.mqtt_of(index) {
             let continues = !is_clean && mqtt.expiry_s > 0;
             if let Some(will) = mqtt.will.take_if(|will| continues && will.delay_s > 0) {

@@ -5,11 +5,14 @@
 //! the specification forbids ends its connection, with the reason code that the specification names
 //! where the version has one.
 
+mod again;
 mod connect;
 mod deliver;
+mod ended;
 mod gaps;
 mod groups;
 mod leave;
+mod message;
 mod publish;
 mod record;
 mod subscribe;

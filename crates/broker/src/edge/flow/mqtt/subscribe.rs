@@ -10,7 +10,8 @@ use crate::edge::Edge;
 use crate::entitlement::Action;
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::{
-    FindRetained, Grant, HomeId, PageLimits, RetainedFound, Start, SubscriptionKey, ToHome,
+    FindRetained, Grant, HomeId, PageLimits, RetainedFound, SleepingSubscription, Start,
+    SubscriptionKey, ToHome,
 };
 use crate::notice::{Beginning, SubscribeTerms};
 use crate::session::mqtt::encode::{decide, subscribed};
@@ -151,6 +152,7 @@ impl Edge {
         item: &SubscribeItem<'_>,
     ) {
         let before = self.subscriptions[existing].client;
+        let was_ended = self.revive(index, existing, item.filter.as_bytes());
         let place = Options::place(client);
         let Some(mqtt) = self.mqtt_of(index) else {
             return;
@@ -165,7 +167,8 @@ impl Edge {
         } else {
             self.subscriptions.set_client(existing, number);
             let key = self.subscriptions.key(existing);
-            if item.retain_handling == RetainHandling::Send
+            let is_new = was_ended && item.retain_handling == RetainHandling::SendIfNew;
+            if (is_new || item.retain_handling == RetainHandling::Send)
                 && let Some(mqtt) = self.mqtt_of(index)
                 && let Some(entry) = mqtt.subscribing.entry(place)
             {
@@ -217,6 +220,7 @@ impl Edge {
             return;
         };
         self.subscriptions.set_client(existing, entry.number);
+        self.revive(index, existing, entry.filter.as_bytes());
         self.settled_for_renewal(index);
     }
 
@@ -254,8 +258,9 @@ impl Edge {
         let client = self.subscriptions[subscription].client;
         let place = Options::place(client);
         let key = self.subscriptions.key(holds);
+        let is_had = holds != subscription && !self.has_ended(index, holds);
         let entry = self.mqtt_of(index)?.subscribing.entry(place)?;
-        let is_left_out = entry.is_for_new && holds != subscription;
+        let is_left_out = entry.is_for_new && is_had;
         if entry.wants_retained && !is_left_out && !entry.is_cancelled {
             entry.granted = Some(key);
         }
@@ -263,10 +268,31 @@ impl Edge {
         self.subscriptions.set_client(subscription, entry.number);
         self.answer_filter(index, client, granted(entry.number));
         if entry.is_cancelled {
-            self.unsubscribe(subscription);
+            self.leave_subscription(index, subscription);
             return None;
         }
+        self.find_due_retained(index, holds, &entry.filter);
         Some(entry)
+    }
+
+    /// Asks for the retained messages that a session was not sent before it slept.
+    fn find_due_retained(&mut self, index: ConnIndex, subscription: SubIndex, filter: &str) {
+        let Some(waking) = self.mqtt_of(index).and_then(|mqtt| mqtt.waking.as_mut()) else {
+            return;
+        };
+        let of_filter =
+            waking.subscriptions.iter_mut().filter(|it| *it.filter == *filter.as_bytes());
+        let due: Vec<Slice> = of_filter.flat_map(|it| std::mem::take(&mut it.retained)).collect();
+        for topic in due {
+            let name = std::str::from_utf8(&topic).unwrap_or_default();
+            let is_plain = Filter::parse(name).is_ok_and(Filter::is_plain);
+            let own = self.settings.home_of(self.settings.locate(name).1);
+            for home in self.settings.homes() {
+                if !is_plain || home == own {
+                    self.ask_for_retained(home, subscription, &topic, 0);
+                }
+            }
+        }
     }
 
     /// The decision on a filter.
@@ -302,6 +328,14 @@ impl Edge {
 
     /// Asks for the retained messages of a granted subscription.
     fn find_retained(&mut self, subscription: SubIndex, filter: &[u8]) {
+        // The new answer repeats the messages that wait, or has newer ones.
+        let key = self.subscriptions.key(subscription);
+        let index = self.subscriptions[subscription].connection;
+        if let Some(mqtt) = self.mqtt_of(index)
+            && !mqtt.retained.is_empty()
+        {
+            mqtt.retained.retain(|waiting| waiting.subscription != key);
+        }
         let is_filter = self.subscriptions[subscription].is_filter();
         let own = self.subscriptions[subscription].home;
         for home in self.settings.homes() {
@@ -360,13 +394,15 @@ impl Edge {
     }
 
     fn end_mqtt_subscription(&mut self, index: ConnIndex, filter: &str) -> Decision {
+        let mut was_asked = false;
         if let Some(mqtt) = self.mqtt_of(index) {
             if let Some(waking) = &mut mqtt.waking {
-                waking.subscriptions.retain(|it| it.filter[..] != *filter.as_bytes());
+                let is_it = |it: &SleepingSubscription| it.filter[..] == *filter.as_bytes();
+                waking.subscriptions.retain(|it| it.group().is_none() || !is_it(it));
+                let ended = waking.subscriptions.iter_mut().filter(|it| is_it(it));
+                ended.for_each(|it| it.is_ended = true);
             }
-            if mqtt.subscribing.cancel(filter) {
-                return Ok(());
-            }
+            was_asked = mqtt.subscribing.cancel(filter);
         }
         if self.end_membership(index, filter) {
             return Ok(());
@@ -382,8 +418,14 @@ impl Edge {
         } else {
             self.find_filter(index, parsed)
         };
-        let subscription = found.ok_or(unknown)?;
-        self.unsubscribe(subscription);
+        // One that waits for its home ends with the grant.
+        let is_granted = |at: &SubIndex| !Options::is_pending(self.subscriptions[*at].client);
+        let found = found.filter(is_granted).filter(|at| !self.has_ended(index, *at));
+        match found {
+            Some(subscription) => self.leave_subscription(index, subscription),
+            None if was_asked => {}
+            None => return Err(unknown),
+        }
         Ok(())
     }
 }

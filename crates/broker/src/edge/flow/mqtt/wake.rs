@@ -1,22 +1,23 @@
 //! A session that wakes: its subscriptions continue after its cursors, and what the client has not
-//! acknowledged is sent again.
+//! acknowledged is sent again (`again`).
 //!
-//! Step 3 of the path. Publications that the client has received are released again at once; the
-//! others come from the log, as pages bring their records, with DUP and the identifier that they
-//! had (MQTT 5.0, section 4.4). Each filter is checked against the credential of the new
-//! connection.
+//! Step 3 of the path. Publications that the client has received are released again at once. Each
+//! filter is checked against the credential of the new connection.
 
 use crate::edge::Edge;
 use crate::edge::subscriptions::Stage;
 use crate::entitlement::Action;
 use crate::ids::{ConnIndex, SubIndex};
-use crate::mail::{PartitionCursor, PartitionId, SleepingSession, SleepingSubscription, Start};
+use crate::mail::{
+    OpenDelivery, PartitionCursor, PartitionId, SleepingSession, SleepingSubscription, Start,
+};
 use crate::notice::SubscribeTerms;
-use crate::position::Position;
+use crate::protocol::flag;
 use crate::session::mqtt::options::Options;
 use crate::session::mqtt::{Mqtt, Received};
 use crate::settings::LagPolicy;
 use crate::topic::Filter;
+use log::RecordView;
 use stdx::chunk::Slice;
 use wire::mqtt::{Ack, PacketId, ReasonCode, ServerPacket};
 
@@ -25,11 +26,12 @@ impl Edge {
     pub(crate) fn wake_session(&mut self, index: ConnIndex, session: Box<SleepingSession>) {
         let subscriptions = session.subscriptions.clone();
         let starts: Vec<Vec<PartitionCursor>> =
-            subscriptions.iter().map(|it| starts_of(&session, it)).collect();
+            subscriptions.iter().map(|it| session.cursors_of(it)).collect();
+        let open = session.open.iter().map(|open| self.open_now(open)).collect();
         let Some(mqtt) = self.mqtt_of(index) else {
             return;
         };
-        mqtt.continue_as(&session);
+        mqtt.continue_as(&session, open);
         let received: Vec<u16> =
             session.open.iter().filter(|open| open.is_received).map(|open| open.id).collect();
         mqtt.subscribing.begin(0);
@@ -41,6 +43,17 @@ impl Edge {
             self.wake_subscription(index, subscription, &starts);
         }
         self.finish_mqtt_subscribe(index);
+        self.connections.slots[index].set(flag::LAGGING);
+        self.mark_dirty(index);
+    }
+
+    /// An open message as it stands now. In a log in memory another message may have its place
+    /// since.
+    fn open_now(&self, open: &OpenDelivery) -> OpenDelivery {
+        let epoch = self.epochs.of(open.partition, &self.settings);
+        let is_in_memory = self.settings.log_that_waits(open.partition).is_none();
+        let is_lost = is_in_memory && open.epoch != epoch;
+        OpenDelivery { offset: if is_lost { 0 } else { open.offset }, ..*open }
     }
 
     fn wake_subscription(
@@ -66,6 +79,9 @@ impl Edge {
             return;
         };
         let place = mqtt.subscribing.push(name, subscription.options, false);
+        if let Some(entry) = mqtt.subscribing.entry(place) {
+            entry.is_cancelled = subscription.is_ended;
+        }
         let client = Options::pending(place);
         // Messages with QoS 0 are not kept for a session that sleeps.
         let is_kept = Options::of(subscription.options).qos > 0;
@@ -99,27 +115,6 @@ impl Edge {
         }
     }
 
-    /// Gives up messages that no subscription brings again: the log has lost them, they have
-    /// expired, or the client has ended the subscription. Without this they would take their places
-    /// in the window for ever.
-    pub(crate) fn give_up_resends(&mut self, index: ConnIndex) {
-        let Some(mqtt) = self.mqtt_ref(index) else {
-            return;
-        };
-        let open: Vec<_> = mqtt.opened.resends().copied().collect();
-        for open in open {
-            if self.chain(index).any(|at| self.may_bring(at, open.partition, open.offset)) {
-                continue;
-            }
-            let is_released =
-                self.mqtt_of(index).is_some_and(|mqtt| mqtt.opened.give_up_resend(open.id));
-            if is_released && let Some(id) = PacketId::new(open.id) {
-                self.gate_mqtt(index);
-                self.send_mqtt_packet(index, &ServerPacket::PubRel(Ack::success(id)));
-            }
-        }
-    }
-
     /// Whether another subscription of the connection, which is read from the log as well, comes to
     /// this message later and brings it: of several, the last one does, so that there is one copy,
     /// and the order of a topic holds.
@@ -128,14 +123,16 @@ impl Edge {
         index: ConnIndex,
         (by, topic): (SubIndex, &str),
         (partition, offset): (PartitionId, u64),
+        view: &RecordView<'_>,
     ) -> bool {
         if self.connections.slots[index].subscriptions_count < 2 {
             return false;
         }
+        let is_own = self.is_own(index, view);
         self.chain(index).any(|at| {
             at != by
                 && self.may_bring(at, partition, offset)
-                && self.brings(index, at, topic, (partition, offset))
+                && self.brings(index, at, (topic, is_own), (partition, offset))
         })
     }
 
@@ -144,34 +141,34 @@ impl Edge {
         &self,
         index: ConnIndex,
         at: SubIndex,
-        topic: &str,
+        (topic, is_own): (&str, bool),
         (partition, offset): (PartitionId, u64),
     ) -> bool {
-        let Some(mqtt) = self.mqtt_ref(index) else {
+        let Some((name, options)) = self.holds_as(index, at) else {
             return false;
         };
+        // Of one that waits for its home, the session knows the cursor.
+        let is_due = !Options::is_pending(self.subscriptions[at].client) || {
+            let waking = self.mqtt_ref(index).and_then(|mqtt| mqtt.waking.as_ref());
+            let sent = waking.and_then(|waking| waking.sent_through(&name, partition));
+            sent.is_some_and(|sent| sent < offset)
+        };
+        is_due && options.qos > 0 && !(is_own && options.no_local) && does_match(&name, topic)
+    }
+
+    /// The filter and the options of a subscription that the session has; none if the client asks
+    /// for it now: such a one begins with what comes.
+    pub(super) fn holds_as(&self, index: ConnIndex, at: SubIndex) -> Option<(Slice, Options)> {
         let client = self.subscriptions[at].client;
-        let is_pending = Options::is_pending(client);
-        let name = if is_pending {
-            let name = mqtt.subscribing.name(Options::place(client));
-            name.map(|name| Slice::copy_of(name.as_bytes()))
-        } else {
-            self.name_of_subscription(at)
-        };
-        let Some(name) = name else {
-            return false;
-        };
-        // A subscription that the client asks for now begins with what comes, also if the session
-        // has had it before.
-        let is_new = is_pending && !mqtt.subscribing.is_of_wake(Options::place(client));
-        let waking = mqtt.waking.as_ref().filter(|_| !is_new);
-        let sent = waking.and_then(|it| it.sent_through(&name, partition));
-        let is_due = sent.map_or(!is_pending, |sent| sent < offset);
-        let slept = waking.and_then(|it| it.subscriptions.iter().find(|it| it.filter == name));
-        let options = slept.filter(|_| is_pending).map_or(client, |slept| slept.options);
-        let has_qos = Options::of(options).qos > 0;
-        let filter = std::str::from_utf8(&name).ok().and_then(|name| Filter::parse(name).ok());
-        is_due && has_qos && filter.is_some_and(|filter| filter.matches(topic))
+        if !Options::is_pending(client) {
+            return Some((self.name_of_subscription(at)?, Options::of(client)));
+        }
+        let mqtt = self.mqtt_ref(index)?;
+        let place = Options::place(client);
+        let name = mqtt.subscribing.name(place).filter(|_| mqtt.subscribing.is_of_wake(place))?;
+        let waking = mqtt.waking.as_ref()?;
+        let slept = waking.subscriptions.iter().find(|it| it.filter[..] == *name.as_bytes())?;
+        Some((slept.filter.clone(), Options::of(slept.options)))
     }
 
     /// Whether a subscription may still bring the message at a place of the log.
@@ -193,12 +190,12 @@ impl Edge {
 
 impl Mqtt {
     /// Takes over what a session had open.
-    fn continue_as(&mut self, session: &SleepingSession) {
+    fn continue_as(&mut self, session: &SleepingSession, open: Vec<OpenDelivery>) {
         self.is_continued = true;
         self.instance = session.instance;
         self.released = session.released;
         self.resumed_at = session.resumed_at.or(Some(session.released));
-        self.opened.wake(session.open.clone(), session.next_id);
+        self.opened.wake(open, session.next_id);
         self.gaps = session.gaps.clone().into();
         let received = session.received.iter().map(|it| Received {
             id: it.id,
@@ -209,21 +206,8 @@ impl Mqtt {
     }
 }
 
-/// The starts of a subscription: after the last message sent, or before the first one that is to be
-/// sent again.
-fn starts_of(session: &SleepingSession, of: &SleepingSubscription) -> Vec<PartitionCursor> {
-    let first_open = |partition: PartitionId| {
-        let open = session.open.iter().filter(|it| it.partition == partition && !it.is_received);
-        open.map(|it| it.offset).min()
-    };
-    let mut starts = session.cursors_of(of);
-    for cursor in &mut starts {
-        let Position { epoch, offset } = cursor.position;
-        let offset = match first_open(cursor.partition) {
-            Some(first) => offset.min(first.saturating_sub(1)),
-            None => offset,
-        };
-        cursor.position = Position { epoch, offset };
-    }
-    starts
+/// Whether a filter matches a topic.
+pub(super) fn does_match(filter: &[u8], topic: &str) -> bool {
+    let filter = std::str::from_utf8(filter).ok().and_then(|text| Filter::parse(text).ok());
+    filter.is_some_and(|filter| filter.matches(topic))
 }
