@@ -275,8 +275,9 @@ impl MqttClient {
             Stage::Connected => {
                 let earliest_ms = if is_own { context.now_ms } else { self.line.began_ms };
                 self.presence.ended(earliest_ms);
+                // A connection may break before the node has read DISCONNECT.
                 if let Some((expiry_s, is_sure)) = self.line.changed_expiry {
-                    self.presence.changed(expiry_s, is_sure && is_own);
+                    self.presence.changed(expiry_s, is_sure && self.line.has_left);
                 }
                 let waits = self.session.outgoing.iter().any(|it| !it.is_received);
                 self.refusals = if waits { self.refusals + 1 } else { 0 };
