@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answers;
+pub mod authority;
 pub mod bench;
 pub mod cluster;
 pub mod curl;

@@ -32,6 +32,8 @@ pub const NEVER: u32 = u32::MAX;
 /// The value of [`Entitlement::issued_s`] for a user with a password. No token has it: tokens from
 /// the future are refused.
 pub const BY_PASSWORD: u32 = NEVER - 1;
+/// The value of [`Entitlement::issued_s`] for a user with a certificate.
+pub const BY_CERTIFICATE: u32 = NEVER - 2;
 /// Stands between the name and the password in the bytes of a credential.
 const PASSWORD_SEPARATOR: u8 = 0;
 
@@ -44,6 +46,8 @@ pub enum CredentialKind {
     ApiKey,
     /// A user's name and password, as [`password_credential`] joins them.
     Password,
+    /// A user's name that TLS has proved, as [`certificate_credential`] writes it.
+    Certificate,
 }
 
 impl CredentialKind {
@@ -52,6 +56,7 @@ impl CredentialKind {
         match issued_s {
             NEVER => CredentialKind::ApiKey,
             BY_PASSWORD => CredentialKind::Password,
+            BY_CERTIFICATE => CredentialKind::Certificate,
             _ => CredentialKind::Token,
         }
     }
@@ -67,6 +72,18 @@ pub fn password_credential(user: &[u8], password: &[u8]) -> Option<Vec<u8>> {
 pub fn user_and_password(credential: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = credential.iter().position(|byte| *byte == PASSWORD_SEPARATOR)?;
     Some((&credential[..at], &credential[at + 1..]))
+}
+
+/// The bytes of a credential from the name in a client's certificate, and the end of its validity
+/// in seconds since 1970.
+pub fn certificate_credential(user: &str, expires_s: u64) -> Vec<u8> {
+    [&expires_s.to_be_bytes(), user.as_bytes()].concat()
+}
+
+/// The user's name and the end of validity in the bytes of a credential.
+pub fn user_and_expiry(credential: &[u8]) -> Option<(&str, u64)> {
+    let (expires_s, user) = credential.split_first_chunk()?;
+    Some((std::str::from_utf8(user).ok()?, u64::from_be_bytes(*expires_s)))
 }
 
 /// The kind of a credential that is a token or an API key: a token has two dots, an API key none.
@@ -86,6 +103,7 @@ impl Digest {
             CredentialKind::Token => [0],
             CredentialKind::ApiKey => [1],
             CredentialKind::Password => [2],
+            CredentialKind::Certificate => [3],
         };
         let hash = Sha256::new().chain_update(kind).chain_update(credential).finalize();
         let mut digest = [0; 16];
@@ -178,8 +196,9 @@ pub struct Entitlement {
     pub subject: Box<str>,
     /// A hash of `jti`, by which a token is revoked; 0 for none.
     pub token_id: u64,
-    /// `iat`, seconds since 1970; 0 if it does not say. [`NEVER`] of an API key and
-    /// [`BY_PASSWORD`] of a user with a password, which no moment revokes.
+    /// `iat`, seconds since 1970; 0 if it does not say. [`NEVER`] of an API key,
+    /// [`BY_PASSWORD`] of a user with a password and [`BY_CERTIFICATE`] of one with a certificate,
+    /// which no moment revokes.
     pub issued_s: u32,
     /// `exp`, seconds since 1970; [`NEVER`].
     pub expires_s: u32,

@@ -65,8 +65,14 @@ fn or_unknown(text: &str) -> &str {
 
 /// The option that names the file.
 fn key_of(configuration: &Configuration, error: &LoadError) -> &'static str {
-    let is_key = configuration.read::<Tls>().key_file.is_some_and(|path| error.file == path);
-    if is_key { "tls.key_file" } else { "tls.certificate_file" }
+    let tls: Tls = configuration.read();
+    let files = [
+        (tls.key_file, "tls.key_file"),
+        (tls.client_ca_file, "tls.client_ca_file"),
+        (tls.client_crl_file, "tls.client_crl_file"),
+    ];
+    let of_file = files.into_iter().find(|(file, _)| file.as_ref() == Some(&error.file));
+    of_file.map_or("tls.certificate_file", |(_, key)| key)
 }
 
 fn fault(configuration: &Configuration, key: &str, error: &LoadError) -> Fault {

@@ -19,8 +19,8 @@ use crate::terms::TermsTable;
 use crate::token::Parts;
 use crate::users::{Accepted, Grant, Users};
 use broker::entitlement::{
-    Authenticator, BY_PASSWORD, CredentialKind, Decision, Digest, Entitlement, NEVER,
-    kind_of_secret, user_and_password,
+    Authenticator, BY_CERTIFICATE, BY_PASSWORD, CredentialKind, Decision, Digest, Entitlement,
+    NEVER, kind_of_secret, user_and_expiry, user_and_password,
 };
 use std::collections::HashMap;
 use std::fmt;
@@ -207,6 +207,7 @@ impl TokenAuthenticator {
             CredentialKind::Token => self.token(credential, digest, now_s, signatures_count),
             CredentialKind::ApiKey => self.api_key(credential, digest, now_s),
             CredentialKind::Password => self.password(credential, digest, now_s, signatures_count),
+            CredentialKind::Certificate => self.certificate(credential, digest, now_s),
         }
     }
 
@@ -231,7 +232,7 @@ impl TokenAuthenticator {
                     self.token(password, digest, now_s, signatures_count)
                 }
                 Some(CredentialKind::ApiKey) => self.api_key(password, digest, now_s),
-                Some(CredentialKind::Password) | None => {
+                Some(CredentialKind::Password | CredentialKind::Certificate) | None => {
                     state.users.pretend(password);
                     Err(Refusal::Password)
                 }
@@ -253,6 +254,27 @@ impl TokenAuthenticator {
             issued_s: BY_PASSWORD,
             expires_s: NEVER,
             terms: Arc::clone(&user.terms),
+        })
+    }
+
+    /// A user whose name TLS has proved. A ticket of TLS may outlive the certificate.
+    fn certificate(
+        &self,
+        credential: &[u8],
+        digest: Digest,
+        now_s: u64,
+    ) -> Result<Entitlement, Refusal> {
+        let (name, expires_s) = user_and_expiry(credential).ok_or(Refusal::NotTaken)?;
+        if now_s >= expires_s {
+            return Err(Refusal::Expired);
+        }
+        Ok(Entitlement {
+            digest,
+            subject: name.into(),
+            token_id: 0,
+            issued_s: BY_CERTIFICATE,
+            expires_s: u32::try_from(expires_s).unwrap_or(NEVER),
+            terms: self.state().users.terms_of(name),
         })
     }
 
@@ -444,6 +466,9 @@ impl Authenticator for TokenAuthenticator {
             CredentialKind::Token => self.read_revocations().concern(entitlement),
             CredentialKind::ApiKey => !self.holds(entitlement),
             CredentialKind::Password => !self.user_holds(entitlement),
+            CredentialKind::Certificate => {
+                *self.state().users.terms_of(&entitlement.subject) != *entitlement.terms
+            }
         }
     }
 }

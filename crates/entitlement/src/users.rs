@@ -1,9 +1,9 @@
-//! Users with passwords, and the permissions that grants give them.
+//! Users with passwords or certificates, and the permissions that grants give them.
 //!
 //! Shared by all I/O threads, beside the path of messages. Built at the start and at a reload.
 //! Invariants: a user has the permissions of the grants for all users and of its own, and no
-//! others; of a password that was accepted only the digest stays, one for each user, and only
-//! while the user's line in the file is the same.
+//! others, by whatever it proves its name; of a password that was accepted only the digest stays,
+//! one for each user, and only while the user's line in the file is the same.
 
 use crate::password_file::{PasswordHash, User};
 use broker::entitlement::{Digest, Permissions, Terms};
@@ -27,6 +27,8 @@ pub(crate) type Accepted = (Box<str>, Digest, [u8; 32]);
 #[derive(Default)]
 pub struct Users {
     users: HashMap<Box<str>, Known>,
+    /// The permissions of everybody with a certificate.
+    terms: TermsOfUsers,
     /// The hash that the password of an unknown user is compared with, so that the time of the
     /// answer does not tell which names exist.
     decoy: Option<PasswordHash>,
@@ -58,7 +60,13 @@ impl Users {
             let terms = terms.of(&name);
             (name, Known { password, terms, accepted: Mutex::new(accepted) })
         };
-        Users { users: users.into_iter().map(known).collect(), decoy }
+        let users = users.into_iter().map(known).collect();
+        Users { users, terms, decoy }
+    }
+
+    /// The permissions that a name has by a certificate.
+    pub(crate) fn terms_of(&self, name: &str) -> Arc<Terms> {
+        self.terms.of(name)
     }
 
     /// The user with this name.
@@ -131,6 +139,7 @@ impl Known {
 }
 
 /// Permissions by user. Users without grants of their own share one value.
+#[derive(Default)]
 struct TermsOfUsers {
     all: Arc<Terms>,
     own: HashMap<Box<str>, Arc<Terms>>,

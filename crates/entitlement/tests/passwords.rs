@@ -4,7 +4,8 @@
 mod support;
 
 use broker::entitlement::{
-    Action, Authenticator, CredentialKind, Decision, Digest, Permissions, password_credential,
+    Action, Authenticator, CredentialKind, Decision, Digest, NEVER, Permissions,
+    certificate_credential, password_credential,
 };
 use broker::topic::Filter;
 use entitlement::api_keys::{ApiKey, new_api_key, sha256};
@@ -155,6 +156,36 @@ fn tokens_and_api_keys_are_passwords_of_other_names() {
     authenticator.set_lacks_revocations(true);
     assert_eq!(presented(&authenticator, "device-7", &token).result, Err(ErrorCode::NotReady));
     assert!(presented(&authenticator, "ben", "s:e$cret").result.is_ok());
+}
+
+/// A name that TLS has proved has the grants of that name until its certificate expires.
+#[test]
+fn certificates_have_grants_until_they_expire() {
+    let grants = [grant(None, "u/{sub}"), grant(Some("anna"), "a")];
+    let authenticator = authenticator_of(settings(&[], &grants));
+    let shown = |user: &str, expires_s: u64| {
+        let credential = certificate_credential(user, expires_s);
+        let kind = CredentialKind::Certificate;
+        assert!(!authenticator.is_slow(kind, &credential, Digest::of(kind, &credential)));
+        authenticator.authenticate(kind, &credential, Digest::of(kind, &credential), NOW_S)
+    };
+    assert_eq!(shown("anna", NOW_S).result, Err(ErrorCode::TokenExpired));
+    let anna = shown("anna", NOW_S + 60).result.unwrap();
+    let ben = shown("ben", 1 << 40).result.unwrap();
+    assert_eq!((&*anna.subject, anna.kind()), ("anna", CredentialKind::Certificate));
+    assert_eq!((anna.expires_s, ben.expires_s), (NOW_S as u32 + 60, NEVER));
+    let permits = |topic| anna.permits(Action::Publish, Filter::parse(topic).unwrap());
+    assert!(permits("a") && permits("u/anna") && !permits("u/ben"));
+    let revoked = || [&anna, &ben].map(|of| authenticator.is_revoked(of));
+    assert_eq!(revoked(), [false, false]);
+    authenticator.replace(settings(&[], &grants[..1]));
+    assert_eq!(revoked(), [true, false]);
+    // A user with a password is another credential of the same name.
+    authenticator.replace(settings(&[ANNA], &grants));
+    assert_eq!(revoked(), [false, false]);
+    let kind = CredentialKind::Certificate;
+    let short = authenticator.authenticate(kind, b"anna", Digest::of(kind, b"anna"), NOW_S);
+    assert_eq!(short.result, Err(ErrorCode::Unauthorized));
 }
 
 #[test]

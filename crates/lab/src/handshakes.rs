@@ -113,6 +113,7 @@ impl Peer {
             certificate_file: files.certificate.to_owned(),
             key_file: files.key.to_owned(),
             tls12: true,
+            clients: None,
         };
         let (server, _) = Server::load(settings).expect("certificate and key");
         let mut tls = Tls::new(Memory::default());

@@ -86,6 +86,17 @@ pub enum Event {
     Woken,
 }
 
+/// A peer that has proved by a certificate who it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Certified {
+    /// The connection.
+    pub conn: Conn,
+    /// The name in the certificate: 1 to 255 bytes without control characters.
+    pub name: String,
+    /// The end of the certificate's validity, in seconds since 1970.
+    pub expires_s: u64,
+}
+
 /// The answer of [`Net::read`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Read {
@@ -166,6 +177,12 @@ pub trait Net {
     fn is_encrypted(&self, conn: Conn) -> bool {
         let _ = conn;
         false
+    }
+
+    /// Takes the peers that have proved who they are since the last call. Each is reported in the
+    /// poll before its first bytes.
+    fn take_certified(&mut self) -> Vec<Certified> {
+        Vec::new()
     }
 
     /// Suspends accepting from all listeners; peers wait in the listeners' queues.

@@ -22,7 +22,7 @@ use broker::mail::{EdgeId, HomeId, ToEdge, ToHome};
 use broker::now::Now;
 use broker::settings::Settings;
 use log::Memory;
-use net::{Close, Conn, Event, Net, Read, Write};
+use net::{Certified, Close, Conn, Event, Net, Read, Write};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -231,6 +231,9 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             }
         }
         self.events = events;
+        for Certified { conn, name, expires_s } in self.net.take_certified() {
+            self.edge.certified(conn, &name, expires_s);
+        }
         self.pace_listeners();
         self.read_ready();
         self.authenticating.turn(&mut self.edge, self.now);

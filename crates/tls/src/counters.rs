@@ -19,6 +19,16 @@ pub struct Statistics {
     pub failed_no_agreement: u64,
     /// The peer sent an alert: most often it does not know who signed the certificate.
     pub failed_refused_by_peer: u64,
+    /// A client showed no certificate, and must.
+    pub failed_certificate_missing: u64,
+    /// The certificate of a client has expired, or is not valid yet.
+    pub failed_certificate_expired: u64,
+    /// No trusted authority has signed the certificate of a client.
+    pub failed_certificate_unknown: u64,
+    /// The certificate of a client is revoked, or its authority has no list that says.
+    pub failed_certificate_revoked: u64,
+    /// The certificate of a client is malformed, or not one for clients.
+    pub failed_certificate_invalid: u64,
     /// Anything else that was not a handshake.
     pub failed_malformed: u64,
     /// The peer went away, or was too slow, before the handshake was done.

@@ -22,6 +22,7 @@ use rustls::{
 
 use crate::keys::{Keys, Secret};
 use crate::record::{HEADER_BYTES, RECORD_BYTES_MAX, RecordLayer, Side, Version};
+use crate::x509;
 
 /// Maximum number of handshake bytes that the server keeps: a client's hello fits one record.
 const SERVER_INPUT_BYTES_MAX: usize = RECORD_BYTES_MAX + 2048;
@@ -64,6 +65,9 @@ pub(crate) struct Established {
     pub(crate) is_resumed: bool,
     /// The store of session tickets, on a client that resumes.
     pub(crate) tickets: Option<Box<KernelConnection<ClientConnectionData>>>,
+    /// The name in the certificate of a server's peer, and the end of its validity in seconds since
+    /// 1970.
+    pub(crate) identity: Option<(String, u64)>,
     /// Received records behind the handshake.
     pub(crate) input: Vec<u8>,
 }
@@ -222,8 +226,11 @@ impl Handshake {
     /// Takes over the keys, and drops everything else.
     fn finish(self) -> Progress {
         let Handshake { rustls, input, output, secrets: [of_client, of_server], .. } = self;
+        let mut identity = None;
         let finished = match rustls {
             Rustls::Server(connection) => {
+                let chain = connection.peer_certificates();
+                identity = chain.and_then(<[_]>::first).and_then(|first| x509::identity(first));
                 let is_resumed = connection.handshake_kind() == Some(HandshakeKind::Resumed);
                 connection.dangerous_into_kernel_connection().and_then(|(keys, kernel)| {
                     let version = version_of(kernel.protocol_version())?;
@@ -244,7 +251,7 @@ impl Handshake {
         };
         match finished {
             Ok((layer, is_resumed, tickets)) => {
-                let established = Established { layer, is_resumed, tickets, input };
+                let established = Established { layer, is_resumed, tickets, identity, input };
                 Progress::Done(Box::new(established), output)
             }
             Err(error) => Progress::Failed(Failure::Rustls(error), output),

@@ -3,12 +3,13 @@
 //! Place: the end of [`crate::Tls`]'s poll. Invariants: first come, first served; a connection
 //! waits in the list at most once; a handshake ends in `Open`, or in an alert and a `Closed`.
 
-use net::{Close, Conn, Event, Net, Read};
-use rustls::Error;
+use net::{Certified, Close, Conn, Event, Net, Read};
+use rustls::{CertificateError, Error};
 use std::io::{self, IoSlice};
+use std::sync::atomic::AtomicU64;
 
 use crate::connection::{Buffers, Flags, Open, State};
-use crate::counters::add;
+use crate::counters::{Counters, add};
 use crate::handshake::{Established, Failure, Handshake, Progress};
 use crate::writing::send;
 use crate::{HANDSHAKES_TURN_MAX, Tls, tell_readable};
@@ -51,7 +52,7 @@ impl<N: Net> Tls<N> {
         let taken = self.put(place, State::Fresh);
         let handshake = match (taken, &self.accepts) {
             (State::Handshake(handshake), _) => handshake,
-            (State::Fresh, Some(accepts)) => match Handshake::server(accepts.config.clone()) {
+            (State::Fresh, Some(accepts)) => match Handshake::server(accepts.current.get()) {
                 Ok(handshake) => Box::new(handshake),
                 Err(error) => {
                     let failure = Failure::Rustls(error);
@@ -111,8 +112,11 @@ impl<N: Net> Tls<N> {
         output: Vec<u8>,
         events: &mut Vec<Event>,
     ) {
-        let Established { layer, is_resumed, tickets, input } = established;
+        let Established { layer, is_resumed, tickets, identity, input } = established;
         let conn = self.connections[place].conn;
+        if let Some((name, expires_s)) = identity {
+            self.certified.push(Certified { conn, name, expires_s });
+        }
         let mut open = Open { layer, tickets, buffers: None };
         let has_input = !input.is_empty();
         let has_output = !output.is_empty();
@@ -165,17 +169,20 @@ impl<N: Net> Tls<N> {
         alert: &[u8],
         events: &mut Vec<Event>,
     ) {
-        add(
-            match &failure {
-                Failure::PlainHttp => &self.counters.failed_plain_http,
-                Failure::Rustls(Error::AlertReceived(_)) => &self.counters.failed_refused_by_peer,
-                Failure::Rustls(Error::PeerIncompatible(_) | Error::NoApplicationProtocol) => {
-                    &self.counters.failed_no_agreement
-                }
-                Failure::TooLong | Failure::Rustls(_) => &self.counters.failed_malformed,
-            },
-            1,
-        );
+        let counters = &self.counters;
+        let counter = match &failure {
+            Failure::PlainHttp => &counters.failed_plain_http,
+            Failure::Rustls(Error::AlertReceived(_)) => &counters.failed_refused_by_peer,
+            Failure::Rustls(Error::PeerIncompatible(_) | Error::NoApplicationProtocol) => {
+                &counters.failed_no_agreement
+            }
+            Failure::Rustls(Error::NoCertificatesPresented) => &counters.failed_certificate_missing,
+            Failure::Rustls(Error::InvalidCertificate(error)) => {
+                counter_of_certificate(counters, error)
+            }
+            Failure::TooLong | Failure::Rustls(_) => &counters.failed_malformed,
+        };
+        add(counter, 1);
         self.note_failure(place, conn, failure.to_string());
         // If it does not fit, the peer sees only the end.
         let _ = self.net.write(conn, &[IoSlice::new(alert)]);
@@ -188,5 +195,23 @@ impl<N: Net> Tls<N> {
         if self.connections[place].flags.has(Flags::CLIENT) {
             self.failure = Some((conn, failure));
         }
+    }
+}
+
+/// The counter of a peer's certificate that is refused for this reason.
+fn counter_of_certificate<'a>(counters: &'a Counters, error: &CertificateError) -> &'a AtomicU64 {
+    match error {
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => &counters.failed_certificate_expired,
+        // An authority of the same name has another key.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            &counters.failed_certificate_unknown
+        }
+        CertificateError::Revoked | CertificateError::UnknownRevocationStatus => {
+            &counters.failed_certificate_revoked
+        }
+        _ => &counters.failed_certificate_invalid,
     }
 }

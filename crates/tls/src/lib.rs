@@ -31,14 +31,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use net::{Close, Conn, Event, Net, Read, Write};
-use rustls::ServerConfig;
+use net::{Certified, Close, Conn, Event, Net, Read, Write};
 use rustls::pki_types::ServerName;
 use stdx::memory::{Component, Components, vector_bytes};
 use stdx::slab::Slab;
 
 mod alert;
 mod client;
+mod clients;
 mod connection;
 mod counters;
 #[cfg(feature = "fuzzing")]
@@ -58,6 +58,7 @@ mod x509;
 
 pub use alert::Fault;
 pub use client::{Client, ClientSettings, Roots, plain_client};
+pub use clients::ClientCertificates;
 pub use counters::{Counters, Statistics};
 pub use handing::layout;
 pub use self_signed::{SelfSigned, self_signed};
@@ -67,6 +68,7 @@ pub use suites::cipher_suites;
 use connection::{Connection, Flags, State};
 use counters::{add, subtract};
 use reading::INCOMING_BYTES;
+use server::Current;
 
 /// Steps of handshakes in one poll; a full handshake takes two.
 pub const HANDSHAKES_TURN_MAX: usize = 16;
@@ -133,6 +135,8 @@ pub struct Tls<N> {
     /// Records that are being sealed.
     sealed: Vec<u8>,
     counters: Arc<Counters>,
+    /// Peers that have proved who they are, for the caller.
+    certified: Vec<Certified>,
     /// The reason why the last handshake of a client failed.
     failure: Option<(Conn, String)>,
     /// Maximum number of records that one key seals; smaller only in tests.
@@ -141,7 +145,7 @@ pub struct Tls<N> {
 
 struct Accepts {
     listener: u8,
-    config: Arc<ServerConfig>,
+    current: Current,
 }
 
 impl<N: Net> Tls<N> {
@@ -164,6 +168,7 @@ impl<N: Net> Tls<N> {
             incoming_filled: 0,
             sealed: Vec::new(),
             counters: Arc::default(),
+            certified: Vec::new(),
             failure: None,
             records_max: u64::MAX,
         }
@@ -171,7 +176,7 @@ impl<N: Net> Tls<N> {
 
     /// Serves TLS on the listeners from this number on.
     pub fn serve(&mut self, listener: u8, server: &Server) {
-        self.accepts = Some(Accepts { listener, config: server.config() });
+        self.accepts = Some(Accepts { listener, current: server.current() });
     }
 
     /// Makes a connection that was just begun one of TLS: a client's, to the server of this
@@ -410,6 +415,10 @@ impl<N: Net> Net for Tls<N> {
 
     fn is_encrypted(&self, conn: Conn) -> bool {
         self.place(conn).is_some()
+    }
+
+    fn take_certified(&mut self) -> Vec<Certified> {
+        std::mem::take(&mut self.certified)
     }
 
     fn memory(&self, memory: &mut Components) {

@@ -1,12 +1,12 @@
 //! A server's certificates, from files that may be reloaded, and tickets without memory.
 //!
-//! Place: created at the start, shared by all I/O threads. Each full handshake and a reload hold
-//! one lock for a moment, an established connection never does. Invariant: a failed reload changes
-//! nothing.
+//! Place: created at the start, shared by all I/O threads. A handshake and a reload hold a lock for
+//! a moment, an established connection never does. Invariants: a failed reload changes nothing; a
+//! ticket that was issued under other rules for the certificates of clients resumes nothing.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
@@ -17,6 +17,7 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{Error, InconsistentKeys, ServerConfig};
 
 use crate::LoadError;
+use crate::clients::{ClientCertificates, Trust};
 use crate::handshake::Captured;
 use crate::suites::provider;
 use crate::x509;
@@ -33,13 +34,27 @@ pub struct ServerSettings {
     pub key_file: PathBuf,
     /// Whether clients may use TLS 1.2.
     pub tls12: bool,
+    /// The certificates of clients; none are asked for without.
+    pub clients: Option<ClientCertificates>,
 }
 
 /// A server's side of TLS: configuration, certificates and the keys of tickets.
 pub struct Server {
     settings: ServerSettings,
-    config: Arc<ServerConfig>,
+    current: Current,
     certificates: Arc<Certificates>,
+    /// The files about clients as they were last read.
+    trust: Mutex<Option<Trust>>,
+}
+
+/// The configuration of handshakes that begin now.
+#[derive(Clone)]
+pub(crate) struct Current(Arc<RwLock<Arc<ServerConfig>>>);
+
+impl Current {
+    pub(crate) fn get(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// The loaded certificate, for the log.
@@ -67,42 +82,65 @@ impl Server {
     pub fn load(settings: ServerSettings) -> Result<(Server, Loaded), LoadError> {
         let (key, loaded) = load(&settings)?;
         let certificates = Arc::new(Certificates(RwLock::new(Arc::new(key))));
-        let of_library = |error: Error| LoadError {
-            file: settings.certificate_file.clone(),
-            problem: error.to_string(),
-            expected: "a configuration that the TLS library accepts",
-        };
-        let versions: &[_] = if settings.tls12 { &[&TLS13, &TLS12] } else { &[&TLS13] };
-        let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
-            .with_protocol_versions(versions)
-            .map_err(of_library)?
-            .with_no_client_auth()
-            .with_cert_resolver(certificates.clone());
-        config.ignore_client_order = true;
-        config.alpn_protocols = vec![ALPN.to_vec()];
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.ticketer = Ticketer::new().map_err(of_library)?;
-        config.send_tls13_tickets = 1;
-        config.enable_secret_extraction = true;
-        config.key_log = Arc::new(Captured);
-        let server = Server { settings, config: Arc::new(config), certificates };
+        let trust = settings.clients.as_ref().map(Trust::read).transpose()?;
+        let config = configuration(&settings, trust.as_ref(), &certificates)?;
+        let current = Current(Arc::new(RwLock::new(Arc::new(config))));
+        let server = Server { settings, current, certificates, trust: Mutex::new(trust) };
         Ok((server, loaded))
     }
 
-    /// Reads the files again. Connections and tickets stay valid; later handshakes use the new
-    /// files.
+    /// Reads the files again. Connections stay, and tickets stay valid unless the files about
+    /// clients have changed; later handshakes use the new files.
     ///
     /// # Errors
     /// A file cannot be used; then nothing has changed.
     pub fn reload(&self) -> Result<Loaded, LoadError> {
         let (key, loaded) = load(&self.settings)?;
+        let trust = self.settings.clients.as_ref().map(Trust::read).transpose()?;
+        let mut former = self.trust.lock().unwrap_or_else(PoisonError::into_inner);
+        if *former != trust {
+            let config = configuration(&self.settings, trust.as_ref(), &self.certificates)?;
+            let mut current = self.current.0.write().unwrap_or_else(PoisonError::into_inner);
+            *current = Arc::new(config);
+            *former = trust;
+        }
         *self.certificates.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
         Ok(loaded)
     }
 
-    pub(crate) fn config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.config)
+    pub(crate) fn current(&self) -> Current {
+        self.current.clone()
     }
+}
+
+/// The library's configuration, with new keys of tickets.
+fn configuration(
+    settings: &ServerSettings,
+    trust: Option<&Trust>,
+    certificates: &Arc<Certificates>,
+) -> Result<ServerConfig, LoadError> {
+    let of_library = |error: Error| LoadError {
+        file: settings.certificate_file.clone(),
+        problem: error.to_string(),
+        expected: "a configuration that the TLS library accepts",
+    };
+    let versions: &[_] = if settings.tls12 { &[&TLS13, &TLS12] } else { &[&TLS13] };
+    let builder = ServerConfig::builder_with_provider(Arc::new(provider()))
+        .with_protocol_versions(versions)
+        .map_err(of_library)?;
+    let builder = match settings.clients.as_ref().zip(trust) {
+        Some((clients, trust)) => builder.with_client_cert_verifier(trust.verifier(clients)?),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(certificates.clone());
+    config.ignore_client_order = true;
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.ticketer = Ticketer::new().map_err(of_library)?;
+    config.send_tls13_tickets = 1;
+    config.enable_secret_extraction = true;
+    config.key_log = Arc::new(Captured);
+    Ok(config)
 }
 
 struct Certificates(RwLock<Arc<CertifiedKey>>);
@@ -168,7 +206,7 @@ pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, 
     Ok(chain)
 }
 
-fn problem_of(error: &PemError, what: &str) -> String {
+pub(crate) fn problem_of(error: &PemError, what: &str) -> String {
     match error {
         PemError::Io(error) => format!("cannot read it: {error}"),
         PemError::NoItemsFound => format!("it contains no {what}"),

@@ -1,8 +1,11 @@
-//! The subject and the end of a certificate, for a log line (RFC 5280, section 4.1), read
-//! from its DER.
+//! The subject and the end of a certificate (RFC 5280, section 4.1), read from its DER: for a log
+//! line, and the name of a client whose certificate was verified.
 //!
-//! Place: beside the loading of files; no decision depends on this module. Bytes that are no
-//! certificate give empty names and never a panic.
+//! Place: beside the loading of files, and at the end of a handshake. Bytes that are no certificate
+//! give no names and never a panic.
+
+/// Longest name of a client, in bytes.
+pub(crate) const IDENTITY_BYTES_MAX: usize = 255;
 
 /// The fields; empty if they are unreadable.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -21,7 +24,12 @@ const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const VERSION: u8 = 0xa0;
 const EXTENSIONS: u8 = 0xa3;
+const MAIL_NAME: u8 = 0x81;
 const DNS_NAME: u8 = 0x82;
+const URI_NAME: u8 = 0x86;
+const UTF8_STRING: u8 = 0x0c;
+const PRINTABLE_STRING: u8 = 0x13;
+const IA5_STRING: u8 = 0x16;
 const OCTETS: u8 = 0x04;
 /// 2.5.4.3
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
@@ -36,7 +44,47 @@ impl Names {
         names
     }
 
-    fn fill(&mut self, mut certificate: &[u8]) -> Option<()> {
+    fn fill(&mut self, certificate: &[u8]) -> Option<()> {
+        let fields = Fields::read(certificate)?;
+        let (kind, time) = fields.not_after;
+        self.not_after = readable_time(kind, time).unwrap_or_default();
+        self.subject = match fields.common_name()? {
+            Some((_, name)) => printable(name),
+            None => printable(fields.alternative_name(&[DNS_NAME])?),
+        };
+        Some(())
+    }
+}
+
+/// The name that a client's certificate gives its owner, and the end of its validity in seconds
+/// since 1970. The name is the first common name, or without one the first alternative name that is
+/// a host, a mail address or a URI. `None` if there is no such name, or it has control characters
+/// or more than [`IDENTITY_BYTES_MAX`] bytes.
+pub(crate) fn identity(certificate: &[u8]) -> Option<(String, u64)> {
+    let fields = Fields::read(certificate)?;
+    let (kind, time) = fields.not_after;
+    let expires_s = seconds_of(&readable_time(kind, time)?)?;
+    let name = match fields.common_name()? {
+        Some((UTF8_STRING | PRINTABLE_STRING | IA5_STRING, name)) => name,
+        Some(_) => return None,
+        None => fields.alternative_name(&[DNS_NAME, MAIL_NAME, URI_NAME])?,
+    };
+    let name = std::str::from_utf8(name).ok()?;
+    let is_short = (1..=IDENTITY_BYTES_MAX).contains(&name.len());
+    (is_short && !name.chars().any(char::is_control)).then(|| (name.to_owned(), expires_s))
+}
+
+/// The fields of a certificate that are of interest here.
+struct Fields<'a> {
+    /// Its kind and its text.
+    not_after: (u8, &'a [u8]),
+    subject: &'a [u8],
+    /// The public key, and what follows it.
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    fn read(mut certificate: &'a [u8]) -> Option<Fields<'a>> {
         let mut outer = take(&mut certificate, SEQUENCE)?;
         let mut fields = take(&mut outer, SEQUENCE)?;
         if fields.first() == Some(&VERSION) {
@@ -46,30 +94,45 @@ impl Names {
         take(&mut fields, SEQUENCE)?;
         take(&mut fields, SEQUENCE)?;
         let mut validity = take(&mut fields, SEQUENCE)?;
-        let mut subject = take(&mut fields, SEQUENCE)?;
+        let subject = take(&mut fields, SEQUENCE)?;
         take_any(&mut validity)?;
-        let (kind, time) = take_any(&mut validity)?;
-        self.not_after = readable_time(kind, time).unwrap_or_default();
+        Some(Fields { not_after: take_any(&mut validity)?, subject, rest: fields })
+    }
+
+    /// The first common name: its kind of text, and the text. `None` if the subject is malformed.
+    fn common_name(&self) -> Option<Option<(u8, &'a [u8])>> {
+        let mut subject = self.subject;
         while !subject.is_empty() {
             let mut name = take(&mut subject, SET)?;
             let mut pair = take(&mut name, SEQUENCE)?;
             if take(&mut pair, OBJECT)? == COMMON_NAME {
-                self.subject = printable(take_any(&mut pair)?.1);
+                return Some(Some(take_any(&mut pair)?));
             }
         }
-        if self.subject.is_empty() {
-            take(&mut fields, SEQUENCE)?;
-            while fields.first().is_some_and(|kind| *kind != EXTENSIONS) {
-                take_any(&mut fields)?;
-            }
-            let mut wrapped = take(&mut fields, EXTENSIONS)?;
-            self.subject = alternative_name(take(&mut wrapped, SEQUENCE)?)?;
+        Some(None)
+    }
+
+    /// The first alternative name of one of these kinds.
+    fn alternative_name(&self, kinds: &[u8]) -> Option<&'a [u8]> {
+        let mut fields = self.rest;
+        take(&mut fields, SEQUENCE)?;
+        while fields.first().is_some_and(|kind| *kind != EXTENSIONS) {
+            take_any(&mut fields)?;
         }
-        Some(())
+        let mut wrapped = take(&mut fields, EXTENSIONS)?;
+        let mut names = alternative_names(take(&mut wrapped, SEQUENCE)?)?;
+        while !names.is_empty() {
+            let (kind, name) = take_any(&mut names)?;
+            if kinds.contains(&kind) {
+                return Some(name);
+            }
+        }
+        None
     }
 }
 
-fn alternative_name(mut extensions: &[u8]) -> Option<String> {
+/// The list of alternative names.
+fn alternative_names(mut extensions: &[u8]) -> Option<&[u8]> {
     while !extensions.is_empty() {
         let mut extension = take(&mut extensions, SEQUENCE)?;
         if take(&mut extension, OBJECT)? != ALTERNATIVE_NAMES {
@@ -83,8 +146,7 @@ fn alternative_name(mut extensions: &[u8]) -> Option<String> {
         if kind != OCTETS {
             return None;
         }
-        let mut names = take(&mut value, SEQUENCE)?;
-        return Some(printable(take(&mut names, DNS_NAME)?));
+        return take(&mut value, SEQUENCE);
     }
     None
 }
@@ -114,6 +176,22 @@ fn readable_time(kind: u8, time: &[u8]) -> Option<String> {
     };
     let part = |place: usize| &rest[2 * place..2 * place + 2];
     Some(format!("{year}-{}-{}T{}:{}:{}Z", part(0), part(1), part(2), part(3), part(4)))
+}
+
+/// Seconds since 1970 of a time in the form of [`readable_time`], from 1970 on.
+fn seconds_of(time: &str) -> Option<u64> {
+    let number = |from: usize, to: usize| time.get(from..to)?.parse::<u64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    if year < 1970 || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Years begin in March, so that a leap day is the last day of its year.
+    let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    // 1 March of year 0 is 719,468 days before 1970.
+    let days = days.checked_sub(719_468)?;
+    Some(days * 86_400 + hour * 3_600 + minute * 60 + second)
 }
 
 /// The next element, which is of this kind.
@@ -151,13 +229,33 @@ mod tests {
         let names = Names::read(&made.certificate);
         assert_eq!(names.subject, "node.example");
         assert_eq!(names.not_after, "1970-01-02T00:00:00Z");
+        assert_eq!(identity(&made.certificate), Some(("node.example".into(), 86_400)));
         for place in 0..made.certificate.len() {
             let mut damaged = made.certificate.clone();
             for value in [0, 1, 0x7f, 0x80, 0x83, 0xff] {
                 damaged[place] = value;
                 Names::read(&damaged);
+                identity(&damaged);
             }
             Names::read(&made.certificate[..place]);
+            assert_eq!(identity(&made.certificate[..place]), None);
+        }
+    }
+
+    #[test]
+    fn seconds_since_1970() {
+        for (time, seconds) in [
+            ("1970-01-01T00:00:00Z", Some(0)),
+            ("2000-02-29T23:59:59Z", Some(951_868_799)),
+            ("2000-03-01T00:00:00Z", Some(951_868_800)),
+            ("2026-11-27T19:00:01Z", Some(1_795_806_001)),
+            ("2106-02-07T06:28:16Z", Some(1 << 32)),
+            ("9999-12-31T23:59:59Z", Some(253_402_300_799)),
+            ("1969-12-31T23:59:59Z", None),
+            ("2026-13-01T00:00:00Z", None),
+            ("2026-00-00T00:00:00Z", None),
+        ] {
+            assert_eq!(seconds_of(time), seconds, "{time}");
         }
     }
 

@@ -45,7 +45,7 @@ pub(crate) use connections::handshakes::Deadline;
 pub(crate) use connections::input::{Progress, make_room};
 pub(crate) use ends::End;
 
-use crate::entitlement::Question;
+use crate::entitlement::{Question, certificate_credential};
 use crate::inspect::Answer;
 use crate::journal::Entry;
 use crate::mail::{EdgeId, HomeId, ToEdge, ToHome};
@@ -198,6 +198,14 @@ impl Edge {
     /// A connection that has just been accepted came by TLS.
     pub fn came_by_tls(&mut self, key: Key) {
         self.connections.slots[ConnIndex(key.index)].set(flag::ENCRYPTED);
+    }
+
+    /// A certificate has proved the name of a connection's client, until this second since 1970.
+    pub fn certified(&mut self, key: Key, user: &str, expires_s: u64) {
+        if self.settings.entitlement.is_some() && self.connections.slots.get(key).is_some() {
+            let credential = certificate_credential(user, expires_s).into();
+            self.access.certificates.insert(ConnIndex(key.index), credential);
+        }
     }
 
     /// The network has lost the connection.

@@ -254,6 +254,32 @@ fn a_token_that_ends_closes_the_connection() {
     " }
 }
 
+/// The name in a verified certificate is a credential where the client shows no other.
+#[test]
+fn certificates_are_credentials() {
+    script! { with_tokens, r#"
+        a: connect mqtt certified anna.s:u/{sub}
+        a: mqtt connect one => a: connack 0
+        a: mqtt sub 1 u/anna 1 => a: suback 1 1
+        a: mqtt sub 2 u/ben 1 => a: suback 2 0x87
+        b: connect mqtt certified ben.all
+        b: mqtt connect two user=ben => b: connack 0
+        c: connect mqtt certified carl.all
+        c: mqtt connect three password=bad.x.y => c: connack 0x87, closed
+        d: connect mqtt certified dora.all
+        d: mqtt connect four password=eva.s:news => d: connack 0
+        d: mqtt sub 1 u/dora 1 => d: suback 1 0x87
+        e: connect certified eve.h:news
+        e: GET /topics/news
+            e: 200 {"topic":"news","epoch":"7","head":0,"messages":[],"more":false,"cursor":"7:0"}
+        e: GET /topics/other
+            e: 403 [www-authenticate: Bearer error="insufficient_scope"] forbidden
+        revoke anna => a: disconnect 0x87, closed
+        f: mqtt connect one password=fay.all => f: connack 0
+        count mqtt-sessions => mqtt-sessions 3
+    "# }
+}
+
 #[test]
 fn a_method_of_authentication_is_refused() {
     script! { on, "

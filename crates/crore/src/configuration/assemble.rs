@@ -4,8 +4,9 @@ use super::assemble_logging;
 use super::entries::{Configuration, Entry};
 use super::fault::Origin;
 use super::options::{
-    Engine, Http, Listen, LogTable, Mqtt, Node, NodeLimits, ProxyProtocol, RuleTable, Section,
-    SharedOrder, Sys, Tickets, Tls, TlsVersion, V3Refusals, WebSocket, milliseconds_of,
+    ClientCertificates, Engine, Http, Listen, LogTable, Mqtt, Node, NodeLimits, ProxyProtocol,
+    RuleTable, Section, SharedOrder, Sys, Tickets, Tls, TlsVersion, V3Refusals, WebSocket,
+    milliseconds_of,
 };
 use super::relations::entitlement::takes_tokens;
 use broker::filters::FilterTrie;
@@ -80,6 +81,11 @@ pub fn tls_settings(configuration: &Configuration) -> Option<(Vec<SocketAddr>, S
         certificate_file: tls.certificate_file?,
         key_file: tls.key_file?,
         tls12: tls.version_min == TlsVersion::V12,
+        clients: tls.client_ca_file.map(|ca_file| tls::ClientCertificates {
+            ca_file,
+            crl_file: tls.client_crl_file,
+            is_required: tls.client_certificates == ClientCertificates::Required,
+        }),
     };
     let mut all = addresses(configuration, "tls.listen", tls.listen, OPEN_TLS_ADDRESS);
     all.extend(configuration.read::<Mqtt>().tls_listen);

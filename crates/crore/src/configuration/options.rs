@@ -23,7 +23,7 @@ use broker::limits::{LIMITS, Limit};
 pub use engine::{Engine, Mechanism};
 pub use entitlement::{ApiKeyTable, Entitlement, GrantTable, TokenKeyTable};
 pub use limits::NodeLimits;
-pub use listen::{Listen, ProxyProtocol, Tls, TlsVersion};
+pub use listen::{ClientCertificates, Listen, ProxyProtocol, Tls, TlsVersion};
 pub use metrics::MetricsPush;
 pub use mqtt::{Mqtt, SharedOrder, V3Refusals};
 pub use node::Node;

@@ -198,7 +198,21 @@ fn check_tls(configuration: &Configuration, faults: &mut Vec<Fault>) {
     fault(pair[1], pair[0]);
     fault("tls.listen", pair[0]);
     fault("mqtt.tls_listen", pair[0]);
+    fault("tls.client_ca_file", pair[0]);
     let tls: Tls = configuration.read();
+    for key in ["tls.client_crl_file", "tls.client_certificates"] {
+        if let Some((_, origin)) = configuration.given(key)
+            && *origin != Origin::Default
+            && tls.client_ca_file.is_none()
+        {
+            faults.push(Fault {
+                origin: origin.clone(),
+                key: key.into(),
+                problem: "tls.client_ca_file is not set".into(),
+                expected: "the authorities of clients' certificates in tls.client_ca_file".into(),
+            });
+        }
+    }
     if tls.certificate_file.is_some() && tls.listen.is_empty() {
         faults.push(Fault {
             origin: configuration.get("tls.listen").1.clone(),

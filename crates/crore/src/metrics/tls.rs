@@ -13,12 +13,17 @@ pub fn write(families: &mut Families, tls: &Statistics) {
     );
     families.counters(
         "crore_tls_handshakes_failed_total",
-        "Failed TLS handshakes by cause: plain HTTP, no common parameters, an alert of the client, malformed input, or the client closed the connection.",
+        "Failed TLS handshakes by cause: plain HTTP, no common parameters, an alert of the client, a certificate of the client that is missing, has expired, was signed by an unknown authority, is revoked or invalid, malformed input, or the client closed the connection.",
         "reason",
         &[
             ("plain_http", tls.failed_plain_http),
             ("no_agreement", tls.failed_no_agreement),
             ("refused_by_client", tls.failed_refused_by_peer),
+            ("certificate_missing", tls.failed_certificate_missing),
+            ("certificate_expired", tls.failed_certificate_expired),
+            ("certificate_unknown", tls.failed_certificate_unknown),
+            ("certificate_revoked", tls.failed_certificate_revoked),
+            ("certificate_invalid", tls.failed_certificate_invalid),
             ("malformed", tls.failed_malformed),
             ("gone", tls.failed_gone),
         ],

@@ -237,7 +237,7 @@ impl Broker {
             ("require_certificate", Some((word, _))) => {
                 if switch(word)? {
                     listener.is_left_out = true;
-                    return Err("it cannot be expressed: Crore does not verify certificates of clients, so the listener is left out; use users with passwords, or a proxy that verifies certificates".into());
+                    return Err("it cannot be expressed: certificates of clients hold for all listeners with TLS, so the listener is left out; set tls.client_ca_file by hand (docs/entitlement.md)".into());
                 }
             }
             ("mount_point", Some(_)) => {

@@ -21,8 +21,8 @@ const NO_PLUGINS: Fate = Impossible(
 );
 const NO_PSK: Fate = Impossible("Crore has no pre-shared keys", "use certificates");
 const NO_CLIENT_CERTIFICATES: Fate = Impossible(
-    "Crore does not verify certificates of clients",
-    "use users with passwords or tokens, or a proxy that verifies certificates",
+    "certificates of clients hold for all listeners with TLS",
+    "set tls.client_ca_file and its neighbours by hand (docs/entitlement.md)",
 );
 const OWN_CIPHERS: Fate = Meaningless("the node chooses ciphers that are safe");
 const OWN_PROCESS: Fate = Meaningless("the service manager knows the process");

@@ -217,7 +217,9 @@ pub fn write_pair(directory: &Path, name: &str) -> (PathBuf, PathBuf) {
 
 pub fn server() -> Server {
     let (certificate_file, key_file) = files().clone();
-    Server::load(ServerSettings { certificate_file, key_file, tls12: true }).unwrap().0
+    Server::load(ServerSettings { certificate_file, key_file, tls12: true, clients: None })
+        .unwrap()
+        .0
 }
 
 pub fn client(tls12_only: bool, resume: bool) -> Client {

@@ -205,7 +205,7 @@ impl Entitlements {
     }
 
     /// Whether connections with this entry count for its user: tokens with a subject and users with
-    /// a password, where the node (`users_are_counted`) or the token has a limit.
+    /// a password or a certificate, where the node (`users_are_counted`) or the token has a limit.
     pub fn is_counted(&self, at: u32, users_are_counted: bool) -> bool {
         (users_are_counted || self.terms(at).limits.connections_max.is_some())
             && self.kind(at) != CredentialKind::ApiKey
@@ -225,7 +225,8 @@ impl Entitlements {
             let kind: u8 = match self.kind(at) {
                 CredentialKind::Token => 0,
                 CredentialKind::ApiKey => 1,
-                CredentialKind::Password => 2,
+                // A user is the same by a password and by a certificate.
+                CredentialKind::Password | CredentialKind::Certificate => 2,
             };
             (kind, self.user(at)).hash(&mut hasher);
         }

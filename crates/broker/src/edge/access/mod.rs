@@ -6,11 +6,13 @@
 //! then the connections of those that were revoked. Decisions that were under way meanwhile may not
 //! know of the change: their entries are examined when the decisions arrive.
 
+pub(crate) mod certificates;
 pub(crate) mod entitled;
 pub(crate) mod renewals;
 pub(crate) mod users;
 
 use crate::entitlement::{Authenticator, Digest};
+use certificates::Certificates;
 use entitled::Entitlements;
 use renewals::Renewals;
 use std::ops::Range;
@@ -36,6 +38,7 @@ pub(crate) enum Presented {
 pub(crate) struct Access {
     pub entitlements: Entitlements,
     pub renewals: Renewals,
+    pub certificates: Certificates,
     /// Connections that came with a ticket alone: their entitlement is to be examined before they
     /// continue.
     tickets: Vec<Key>,
@@ -55,6 +58,7 @@ impl Access {
         Access {
             entitlements: Entitlements::new(),
             renewals: Renewals::default(),
+            certificates: Certificates::default(),
             tickets: Vec::new(),
             recheck_at: None,
             unsure_until_ms: 0,
@@ -138,6 +142,7 @@ impl Access {
     pub fn memory_bytes(&self) -> usize {
         self.entitlements.memory_bytes()
             + self.renewals.memory_bytes()
+            + self.certificates.memory_bytes()
             + vector_bytes::<Key>(self.tickets.capacity())
             + vector_bytes::<u32>(self.unsure.capacity())
     }

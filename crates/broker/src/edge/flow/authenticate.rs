@@ -317,6 +317,7 @@ impl Edge {
             self.access.entitlements.release(at);
         }
         self.release_renewal(index);
+        self.access.certificates.remove(index);
     }
 
     /// Has the entitlement of a ticket examined; its connection waits until then.

@@ -7,7 +7,7 @@
 //! connection, or the identity in the resume ticket. A client without any is anonymous.
 
 use crate::edge::{Edge, NONE, Presented};
-use crate::entitlement::{Action, CredentialKind, Digest, Purpose};
+use crate::entitlement::{Action, CredentialKind, Digest, Entitlement, Purpose};
 use crate::ids::ConnIndex;
 use crate::journal::Operation;
 use crate::notice::Notice;
@@ -37,10 +37,16 @@ impl Edge {
         };
         let result = match shown {
             Err(fault) => Err(fault),
-            Ok(None) => {
-                self.entitle(index, NONE);
-                Ok(Entry::Open)
-            }
+            Ok(None) => match self.access.certificates.get(index).map(<[_]>::to_vec) {
+                Some(proved) if request.method != "OPTIONS" => {
+                    let kind = CredentialKind::Certificate;
+                    self.present_in_request(index, decided, kind, &proved)
+                }
+                _ => {
+                    self.entitle(index, NONE);
+                    Ok(Entry::Open)
+                }
+            },
             Ok(Some((kind, bytes))) => self.present_in_request(index, decided, kind, &bytes),
         };
         result.unwrap_or_else(|fault| {
@@ -194,6 +200,9 @@ impl Edge {
             .ticket
             .and_then(|bytes| Ticket::open(bytes, &self.settings.tickets, self.now.unix_ms).ok());
         let of_ticket = ticket.and_then(|ticket| ticket.entitlement());
+        // A certificate is shown on each connection.
+        let is_by_certificate = |it: &Entitlement| it.kind() == CredentialKind::Certificate;
+        let of_ticket = of_ticket.filter(|it| !is_by_certificate(it));
         if let Some(entitlement) = of_ticket {
             let at = self.enter_entitlement(&entitlement)?;
             let frame = frame.into();

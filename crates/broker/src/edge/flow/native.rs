@@ -92,6 +92,7 @@ impl Edge {
             Form::Binary => self.statistics.native_sessions += 1,
             Form::Json => self.statistics.json_sessions += 1,
         }
+        self.access.certificates.remove(index);
         self.session_began(index);
         self.notify(index, &welcome);
         match ticket {

@@ -5,14 +5,16 @@
 //! seconds after the start, `j:` a number by which it is revoked, `n:` subscriptions at most, `c:`
 //! connections at most, `r:` publications a second, `o:` the issuer. `all` may do everything. A
 //! token that begins with `bad` is invalid. Of a user with a password the name is the first word,
-//! and the password has the others.
+//! and the password has the others; of one with a certificate its name has all.
 
+use broker::edge::Edge;
 use broker::entitlement::{
-    Authenticator, BY_PASSWORD, CredentialKind, Decision, Digest, Entitlement, EntitlementLimits,
-    NEVER, Permissions, Signer, Terms,
+    Authenticator, BY_CERTIFICATE, BY_PASSWORD, CredentialKind, Decision, Digest, Entitlement,
+    EntitlementLimits, NEVER, Permissions, Signer, Terms, user_and_expiry,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use stdx::key::Key;
 use wire::native::ErrorCode;
 
 /// Seconds since 1970 when a script begins.
@@ -33,7 +35,10 @@ impl Authenticator for FakeJudge {
         digest: Digest,
         now_s: u64,
     ) -> Decision {
-        let words = String::from_utf8(credential.to_vec()).unwrap().replace('\0', ".");
+        let of_certificate = kind == CredentialKind::Certificate;
+        let proved = of_certificate.then(|| user_and_expiry(credential).unwrap().0.as_bytes());
+        let words = proved.unwrap_or(credential).to_vec();
+        let words = String::from_utf8(words).unwrap().replace('\0', ".");
         let entitlement = entitlement_of(&words, kind, digest);
         let verdict = match entitlement {
             None => Err(ErrorCode::Unauthorized),
@@ -50,6 +55,17 @@ impl Authenticator for FakeJudge {
     }
 }
 
+/// Tells an edge of a certificate, if the words of `connect` end with one; returns the others.
+pub fn certify<'a>(edge: &mut Edge, key: Key, what: &'a [&'a str]) -> &'a [&'a str] {
+    match what {
+        [rest @ .., "certified", words] => {
+            edge.certified(key, words, NEVER.into());
+            rest
+        }
+        rest => rest,
+    }
+}
+
 fn entitlement_of(token: &str, kind: CredentialKind, digest: Digest) -> Option<Entitlement> {
     let mut words = token.split('.');
     let subject = words.next().filter(|subject| !subject.starts_with("bad"))?;
@@ -61,6 +77,7 @@ fn entitlement_of(token: &str, kind: CredentialKind, digest: Digest) -> Option<E
         CredentialKind::Token => START_S,
         CredentialKind::ApiKey => NEVER,
         CredentialKind::Password => BY_PASSWORD,
+        CredentialKind::Certificate => BY_CERTIFICATE,
     };
     let after = |text: &str| START_S + text.parse::<u32>().unwrap();
     for word in words {

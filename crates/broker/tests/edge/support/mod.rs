@@ -16,6 +16,7 @@
 //! | `a: connect json` | upgrades to JSON; the client sees texts as they are |
 //! | `a: connect echo`, `a: connect` | connects to `/echo`; plain HTTP |
 //! | `a: connect tls` | plain HTTP in TLS that the node has ended |
+//! | `a: connect mqtt certified x` | behind TLS that has verified a certificate with this name |
 //! | `a: connect ws key x` | presents an API key in the request |
 //! | `a: connect ws token x`, `connect echo token x` | presents a token: words (`authenticator`) |
 //! | `a: hello token x [kept]` | HELLO with a token, and with the ticket |

@@ -3,7 +3,7 @@
 
 mod counts;
 
-use super::authenticator::FakeJudge;
+use super::authenticator::{FakeJudge, certify};
 use super::client::Client;
 use super::journal;
 use super::users::Users;
@@ -467,6 +467,7 @@ impl<'a> World<'a> {
         if what.contains(&"tls") {
             shard.edge.came_by_tls(key);
         }
+        let what = certify(&mut shard.edge, key, what);
         if shard.edge.notes_origins() {
             shard.edge.accepted_through(key, peer, 0);
         }

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 options! {
-    /// Access control. Clients present a token (JWT), an API key, or a user's name and password;
-    /// keys are in [[token_key]], [[api_key]], or in a key set of the issuer, users in users_file.
+    /// Access control. Clients present a token (JWT), an API key, a user's name and password, or a
+    /// certificate (tls.client_ca_file); keys are in [[token_key]], [[api_key]], or in a key set of
+    /// the issuer, users in users_file.
     section "entitlement": Entitlement;
 
     /// open: every client may do everything, for development. tokens: the token, the API key or the
@@ -107,8 +108,8 @@ options! {
 }
 
 options! {
-    /// Permissions of the users of entitlement.users_file. A user has those of all grants with its
-    /// name, and of all grants without one. Any number of them.
+    /// Permissions of the users of entitlement.users_file and tls.client_ca_file. A user has those
+    /// of all grants with its name, and of all grants without one. Any number of them.
     table "grant": GrantTable;
 
     /// The user; `{sub}` in the filters. Not given: every user.

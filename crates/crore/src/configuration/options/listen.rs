@@ -41,7 +41,7 @@ options! {
 
 options! {
     /// TLS for clients, beside the plain addresses. On when a certificate is given. A reload reads
-    /// certificate and key again.
+    /// the files again.
     section "tls": Tls;
 
     /// Addresses for clients with TLS (https, wss). An address beyond loopback needs
@@ -52,6 +52,17 @@ options! {
     certificate_file: Option<PathBuf> = example "/etc/crore/cert.pem", text(4_096), Restart;
     /// The certificate's private key in PEM, without a passphrase.
     key_file: Option<PathBuf> = example "/etc/crore/key.pem", text(4_096), Restart;
+    /// The authorities (CA) that sign certificates of clients, in PEM. Clients are then asked for a
+    /// certificate, on tls.listen and mqtt.tls_listen. With entitlement.mode = "tokens", a client
+    /// that shows no other credential is the user with the certificate's common name (or first
+    /// alternative name) until the certificate expires, and has that user's grants.
+    client_ca_file: Option<PathBuf> = example "/etc/crore/clients-ca.pem", text(4_096), Restart;
+    /// required: a client without a certificate is refused. optional: it may show a token, an API
+    /// key or a password instead.
+    client_certificates: ClientCertificates = "required", choice::<ClientCertificates>(), Restart;
+    /// Lists of revoked certificates (CRL, version 2) in PEM, one of each authority. Connections
+    /// that are open when a reload reads it again stay.
+    client_crl_file: Option<PathBuf> = example "/etc/crore/clients-crl.pem", text(4_096), Restart;
     /// The oldest version of TLS that the node accepts.
     version_min: TlsVersion = "1.2", choice::<TlsVersion>(), Restart;
     /// Like listen.proxy_protocol, for tls.listen; the header comes before TLS.
@@ -73,6 +84,17 @@ pub enum ProxyProtocol {
 }
 
 choices! { ProxyProtocol: Off = "off", Required = "required" }
+
+/// Whether clients must show a certificate.
+#[derive(PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// They must.
+    Required,
+    /// They may.
+    Optional,
+}
+
+choices! { ClientCertificates: Required = "required", Optional = "optional" }
 
 /// A version of TLS.
 #[derive(PartialEq, Eq)]

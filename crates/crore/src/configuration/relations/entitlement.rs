@@ -62,7 +62,7 @@ fn check_mode(configuration: &Configuration, faults: &mut Vec<Fault>) {
             key: "entitlement.mode".into(),
             problem: "no keys are configured, so no client could authenticate".into(),
             expected:
-                "entitlement.secret, jwks_file, jwks_url or users_file, a [[token_key]] or an [[api_key]], or permissions of anonymous clients (entitlement.anonymous_subscribe)"
+                "entitlement.secret, jwks_file, jwks_url or users_file, a [[token_key]] or an [[api_key]], tls.client_ca_file, or permissions of anonymous clients (entitlement.anonymous_subscribe)"
                     .into(),
         }),
         _ => {}
@@ -73,19 +73,22 @@ fn check_mode(configuration: &Configuration, faults: &mut Vec<Fault>) {
 fn has_others(configuration: &Configuration) -> bool {
     let section: Entitlement = configuration.read();
     let lists = [section.anonymous_subscribe, section.anonymous_publish, section.anonymous_history];
-    !configuration.api_keys.is_empty() || lists.iter().any(|list| !list.is_empty())
+    !configuration.api_keys.is_empty()
+        || configuration.given("tls.client_ca_file").is_some()
+        || lists.iter().any(|list| !list.is_empty())
 }
 
 /// Grants without users are a misunderstanding.
 fn check_grants(configuration: &Configuration, faults: &mut Vec<Fault>) {
     if let Some(grant) = configuration.grants.first()
         && configuration.given("entitlement.users_file").is_none()
+        && configuration.given("tls.client_ca_file").is_none()
     {
         faults.push(Fault {
             origin: grant.origin.clone(),
             key: "grant".into(),
-            problem: "there are no users: entitlement.users_file is not set".into(),
-            expected: "entitlement.users_file = \"...\", a file by mosquitto_passwd".into(),
+            problem: "there are no users: neither entitlement.users_file nor tls.client_ca_file is set".into(),
+            expected: "entitlement.users_file = \"...\", a file by mosquitto_passwd, or tls.client_ca_file".into(),
         });
     }
 }

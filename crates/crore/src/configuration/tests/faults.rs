@@ -127,6 +127,21 @@ fn relations_between_options() {
     );
     check("[listen]\nclients = []\n", "crore.toml:2: listen.clients: no address for clients", "");
     check(
+        "[tls]\nclient_certificates = \"optional\"\n",
+        "crore.toml:2: tls.client_certificates: tls.client_ca_file is not set",
+        "the authorities of clients' certificates",
+    );
+    check(
+        "[tls]\nclient_ca_file = \"ca.pem\"\n",
+        "crore.toml:2: tls.client_ca_file: tls.certificate_file is not set",
+        "both certificate and key",
+    );
+    check(
+        "[[grant]]\nuser = \"anna\"\n",
+        "crore.toml:1: grant: there are no users",
+        "a file by mosquitto_passwd, or tls.client_ca_file",
+    );
+    check(
         "[[log]]\nname = \"a\"\ndurability = \"disk\"\n",
         "crore.toml:3: log.durability: a log on disk needs a directory, but node.data_dir is not set",
         "node.data_dir (or --data-dir)",

@@ -1,9 +1,9 @@
 //! CONNECT: the client is identified, takes its name, and gets CONNACK.
 //!
 //! Step 3 of the path. The password is the credential: a token, or an API key. On a node with users
-//! that have passwords, user name and password together are it. The home of the client's name ends
-//! the connection that has the name before, and gives the session that sleeps; until its answer the
-//! connection is not read.
+//! that have passwords, user name and password together are it. Without a password the client's
+//! certificate is it. The home of the client's name ends the connection that has the name before,
+//! and gives the session that sleeps; until its answer the connection is not read.
 
 use crate::edge::access::Presented;
 use crate::edge::{Edge, Pressure};
@@ -20,6 +20,7 @@ use crate::settings::Durability;
 use crate::sys::session_topic;
 use crate::topic::{NAME_BYTES_MAX as TOPIC_BYTES_MAX, TopicName};
 use log::FurtherFields;
+use std::borrow::Cow;
 use stdx::chunk::Slice;
 use stdx::hash::{Seed, keyed};
 use stdx::key::Key;
@@ -75,21 +76,23 @@ impl Edge {
         let Some(settings) = &self.settings.entitlement else {
             return Ok(true);
         };
-        let Some(password) = connect.password else {
-            if settings.anonymous.is_empty() {
+        let (kind, credential) = match (connect.password, self.access.certificates.get(index)) {
+            (Some(password), _) => {
+                let user = connect.user_name.filter(|_| settings.takes_passwords);
+                match user.and_then(|user| password_credential(user.as_bytes(), password.0)) {
+                    Some(joined) => (CredentialKind::Password, Cow::Owned(joined)),
+                    None => (kind_of_secret(password.0), Cow::Borrowed(password.0)),
+                }
+            }
+            (None, Some(proved)) => (CredentialKind::Certificate, Cow::Owned(proved.to_vec())),
+            (None, None) if settings.anonymous.is_empty() => {
                 let refusal = ErrorCode::Unauthorized;
                 self.record_decision(index, Operation::Authenticate, "", Some(refusal));
                 return Err(refusal);
             }
-            return Ok(true);
+            (None, None) => return Ok(true),
         };
-        let user = connect.user_name.filter(|_| settings.takes_passwords);
-        let of_user = user.and_then(|user| password_credential(user.as_bytes(), password.0));
-        let (kind, credential) = match &of_user {
-            Some(joined) => (CredentialKind::Password, &joined[..]),
-            None => (kind_of_secret(password.0), password.0),
-        };
-        match self.show(index, Purpose::Hello, kind, credential)? {
+        match self.show(index, Purpose::Hello, kind, &credential)? {
             Presented::Known(at) if self.may_entitle(index, at) => {
                 self.entitle(index, at);
                 Ok(true)
@@ -367,6 +370,7 @@ impl Edge {
         // A client is lost after one and a half intervals ([MQTT-3.1.2-22]).
         let silence_s = u32::from(keep_alive_s) + u32::from(keep_alive_s).div_ceil(2);
         self.set_ping_interval(index, silence_s);
+        self.access.certificates.remove(index);
         self.session_began(index);
     }
 
