@@ -25,8 +25,6 @@ pub(crate) enum Credential {
     Ticket { at: u32, frame: Box<[u8]> },
     /// HELLO waits until its user may have one more connection; the entry, which this holds.
     User { at: u32, frame: Box<[u8]> },
-    /// A session is to continue with a new token.
-    Renewal { digest: Digest, request: u32 },
 }
 
 impl Credential {
@@ -35,7 +33,6 @@ impl Credential {
         match *self {
             Credential::Request(digest) => Some((Purpose::Request, digest)),
             Credential::Hello { digest, .. } => Some((Purpose::Hello, digest)),
-            Credential::Renewal { digest, request } => Some((Purpose::Renewal { request }, digest)),
             Credential::Decided { .. } | Credential::Ticket { .. } | Credential::User { .. } => {
                 None
             }
@@ -47,7 +44,7 @@ impl Credential {
         match *self {
             Credential::Decided { decision, .. } => decision.ok(),
             Credential::Ticket { at, .. } | Credential::User { at, .. } => Some(at),
-            Credential::Request(_) | Credential::Hello { .. } | Credential::Renewal { .. } => None,
+            Credential::Request(_) | Credential::Hello { .. } => None,
         }
     }
 
@@ -67,9 +64,7 @@ impl Credential {
             Credential::Hello { frame, .. }
             | Credential::Ticket { frame, .. }
             | Credential::User { frame, .. } => Some(frame.len()),
-            Credential::Request(_) | Credential::Renewal { .. } | Credential::Decided { .. } => {
-                None
-            }
+            Credential::Request(_) | Credential::Decided { .. } => None,
         }
     }
 }

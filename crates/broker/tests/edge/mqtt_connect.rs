@@ -281,11 +281,77 @@ fn certificates_are_credentials() {
 }
 
 #[test]
-fn a_method_of_authentication_is_refused() {
+fn other_methods_of_authentication_are_refused() {
     script! { on, "
         a: mqtt connect anna method=SCRAM => a: connack 0x8c, closed
         b: mqtt connect ben => b: connack 0
         b: mqtt raw f0 00 => b: disconnect 0x82, closed
+        c: mqtt connect carl => c: connack 0
+        c: mqtt auth 0x19 data=x => c: disconnect 0x82, closed
+        d: connect mqtt
+        d: mqtt auth 0x19 data=x => d: closed
+    " }
+}
+
+/// Section 4.12: the token of a live connection is replaced.
+#[test]
+fn a_connection_continues_with_a_new_token() {
+    script! { with_tokens, "
+        a: mqtt connect anna method=crore-jwt data=anna.s:news.p:news.x:60
+            a: connack 0 {method crore-jwt}
+        a: mqtt sub 1 news 1 => a: suback 1 1
+        a: mqtt auth 0x19 data=anna.all.x:200 => a: auth 0 {method crore-jwt}
+        time +70s
+        a: mqtt pub 1 other hi id=1 => a: puback 1 0x10
+        a: mqtt pub 1 news hi id=2
+            a: puback 2
+            a: publish news q1 id 1 hi
+        authenticator stop
+        a: mqtt auth 0x19 data=anna.s:news.p:news.x:300 | pub 1 news hi id=3
+        authenticator go
+            a: auth 0 {method crore-jwt}
+            a: puback 3
+            a: publish news q1 id 2 hi
+        a: mqtt pub 1 other hi id=4 => a: puback 4 0x87
+        count renewals mqtt-sessions => renewals 2 mqtt-sessions 1
+    " }
+}
+
+/// A refused renewal ends the connection; its session sleeps.
+#[test]
+fn renewals_of_tokens_that_are_refused() {
+    script! { with_tokens, "
+        a: mqtt connect a method=crore-jwt data=bad => a: connack 0x87, closed
+        b: mqtt connect b method=crore-jwt => b: connack 0x87, closed
+        c: mqtt connect c method=crore-jwt data=anna.all expiry=60
+            c: connack 0 {method crore-jwt}
+        c: mqtt sub 1 news 1, $share/g/other 1 => c: suback 1 1 1
+        c: mqtt auth 0x19 data=bad => c: disconnect 0x87, closed
+        c: mqtt connect c method=crore-jwt data=anna.all expiry=60
+            c: connack 0 present {method crore-jwt}
+        c: mqtt auth 0x19 data=ben.all => c: disconnect 0x87, closed
+        c: mqtt connect c method=crore-jwt data=anna.all expiry=60
+            c: connack 0 present {method crore-jwt}
+        c: mqtt auth 0x19 data=anna.s:news => c: disconnect 0x87, closed
+        c: mqtt connect c method=crore-jwt data=anna.all expiry=60
+            c: connack 0 present {method crore-jwt}
+        c: mqtt auth 0x19 data=anna.s:other.p:news => c: disconnect 0x87, closed
+        d: mqtt connect d method=crore-jwt data=dora.all => d: connack 0 {method crore-jwt}
+        d: mqtt auth 0x19 data=dora.all.x:0 => d: disconnect 0x87, closed
+        e: mqtt connect e method=crore-jwt data=eva.all => e: connack 0 {method crore-jwt}
+        e: mqtt auth 0x19 method=SCRAM data=eva.all => e: disconnect 0x82, closed
+        f: mqtt connect f method=crore-jwt data=fay.all => f: connack 0 {method crore-jwt}
+        f: mqtt auth 0x18 data=fay.all => f: disconnect 0x82, closed
+        g: mqtt connect g method=crore-jwt data=gil.all => g: connack 0 {method crore-jwt}
+        g: mqtt raw f0 02 19 00 => g: disconnect 0x82, closed
+        h: mqtt connect h method=crore-jwt data=hal.all => h: connack 0 {method crore-jwt}
+        h: mqtt raw f1 02 19 00 => h: disconnect 0x81, closed
+        i: mqtt connect i method=crore-jwt data=ida.all => i: connack 0 {method crore-jwt}
+        authenticator stop
+        i: mqtt auth 0x19 data=bad
+        i: reset
+        authenticator go
+        count renewals connections entitlements => renewals 0 connections 0 entitlements 0
     " }
 }
 

@@ -1,5 +1,6 @@
 //! Renewals under way: sessions that continue with a new token (`edge::flow::renewal`).
 
+use crate::entitlement::{Digest, Purpose};
 use crate::ids::{ConnIndex, TopicIndex};
 use crate::mail::HomeId;
 use std::collections::BTreeMap;
@@ -11,11 +12,29 @@ use stdx::memory::tree_bytes;
 pub(crate) struct Renewals {
     /// Renewals under way, by connection.
     renewals: BTreeMap<ConnIndex, Renewal>,
+    /// New tokens that wait for their decision, and the numbers of their requests.
+    undecided: BTreeMap<ConnIndex, (u32, Digest)>,
     /// Connections of which a subscription has been settled by the present letter.
     settled: Vec<ConnIndex>,
 }
 
 impl Renewals {
+    /// Notes that the shell was asked about a new token.
+    pub fn note_asked(&mut self, index: ConnIndex, request: u32, digest: Digest) {
+        self.undecided.insert(index, (request, digest));
+    }
+
+    /// The question that is out for a connection.
+    pub fn asked(&self, index: ConnIndex) -> Option<(Purpose, Digest)> {
+        let (request, digest) = *self.undecided.get(&index)?;
+        Some((Purpose::Renewal { request }, digest))
+    }
+
+    /// The question has its decision.
+    pub fn take_asked(&mut self, index: ConnIndex) {
+        self.undecided.remove(&index);
+    }
+
     /// Begins a renewal, or stores its next state.
     pub fn insert(&mut self, index: ConnIndex, renewal: Renewal) {
         self.renewals.insert(index, renewal);
@@ -33,6 +52,7 @@ impl Renewals {
 
     /// The renewal is over.
     pub fn take(&mut self, index: ConnIndex) -> Option<Renewal> {
+        self.undecided.remove(&index);
         self.renewals.remove(&index)
     }
 
@@ -62,6 +82,7 @@ impl Renewals {
     /// Bytes, about: without names.
     pub fn memory_bytes(&self) -> usize {
         tree_bytes(self.renewals.len(), size_of::<(ConnIndex, Renewal)>())
+            + tree_bytes(self.undecided.len(), size_of::<(ConnIndex, (u32, Digest))>())
     }
 }
 

@@ -254,7 +254,8 @@ impl Edge {
             return;
         }
         let index = ConnIndex(connection.index);
-        let waits_for = self.credential(index).and_then(Credential::asked);
+        let of_state = self.credential(index).and_then(Credential::asked);
+        let waits_for = of_state.or_else(|| self.access.renewals.asked(index));
         if waits_for != Some((purpose, digest)) {
             return;
         }

@@ -34,7 +34,7 @@ impl Edge {
             }
             Command::Pong => {}
             Command::Ticket { request } => self.want_ticket(index, request),
-            Command::Renew { request, token } => self.native_renew(index, request, token),
+            Command::Renew { request, token } => self.renew_token(index, request, token),
         }
     }
 

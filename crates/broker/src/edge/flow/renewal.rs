@@ -7,7 +7,8 @@
 //! home, it asks the homes ([`ToHome::Describe`], as for tickets). *Done*: all have answered;
 //! subscriptions that are not covered end with UNSUBSCRIBED, and RENEWED follows, so that no
 //! message after it lacks the new token's permission. Until then the old token holds, and the time
-//! of the old one counts.
+//! of the old one counts. MQTT has no word for the end of a subscription: there a token that does
+//! not cover all of them is refused.
 //!
 //! If the new token is the first that counts the connection for a user, the shell is asked before
 //! anything ends ([`Edge::ask_for_user_again`]): a refusal leaves all as it was.
@@ -22,16 +23,14 @@ use crate::entitlement::{Action, CredentialKind, NEVER, Purpose};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Describe, HomeId, ToHome};
 use crate::notice::Notice;
-use crate::session::State;
-use crate::session::credential::Credential;
 use crate::topic::Filter;
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
 use wire::native::{ErrorCode, Reference, UnsubscribeCode};
 
 impl Edge {
-    /// A client wants to continue with a new token.
-    pub(crate) fn native_renew(&mut self, index: ConnIndex, request: u32, token: &str) {
+    /// A client wants to continue with a new token. `request` is its number in the native protocol.
+    pub(crate) fn renew_token(&mut self, index: ConnIndex, request: u32, token: &str) {
         if self.settings.entitlement.is_none() {
             // Without tokens no time to expire exists.
             return self.notify(index, &Notice::Renewed { request, expires_ms: 0 });
@@ -44,8 +43,7 @@ impl Edge {
         match self.show(index, purpose, CredentialKind::Token, token.as_bytes()) {
             Err(code) => self.refuse_renewal(index, request, code),
             Ok(Presented::Asked(digest)) => {
-                let waits = Credential::Renewal { digest, request };
-                self.set_state(index, State::Credential(waits));
+                self.access.renewals.note_asked(index, request, digest);
             }
             Ok(Presented::Known(at)) => {
                 self.connections.slots[index].set(flag::PAUSED);
@@ -61,7 +59,7 @@ impl Edge {
         request: u32,
         decision: Result<u32, ErrorCode>,
     ) {
-        self.take_state(index);
+        self.access.renewals.take_asked(index);
         match decision {
             Ok(at) => self.renew(index, request, at),
             Err(code) => {
@@ -72,6 +70,9 @@ impl Edge {
     }
 
     fn refuse_renewal(&mut self, index: ConnIndex, request: u32, code: ErrorCode) {
+        if self.connections.slots[index].facts().is_mqtt {
+            return self.refuse_reauthentication(index, code);
+        }
         self.native_refuse(index, Reference::Request(request), code);
     }
 
@@ -201,6 +202,11 @@ impl Edge {
             })
         };
         let ends: Vec<SubIndex> = self.chain(index).filter(|&at| !is_covered(self, at)).collect();
+        let is_mqtt = self.connections.slots[index].facts().is_mqtt;
+        if is_mqtt && !(ends.is_empty() && self.are_groups_permitted(index, renewal.at)) {
+            self.access.entitlements.release(renewal.at);
+            return self.refuse_renewal(index, renewal.request, ErrorCode::Forbidden);
+        }
         for subscription in ends {
             self.native_forbidden(index, subscription);
             self.unsubscribe(subscription);

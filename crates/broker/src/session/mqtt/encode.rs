@@ -5,13 +5,13 @@
 
 use super::refusal::{reason_of, subscribe_reason_of};
 use super::subscribing::Decided;
-use super::{Link, Mqtt};
+use super::{Link, METHOD, Mqtt};
 use crate::mail::SubscriptionKey;
 use crate::notice::{Encoded, Notice, Then};
 use log::{Flags, RecordView};
 use wire::mqtt::{
-    Ack, Attempt, Delivery, Disconnect, EncodeError, Limits, List, PacketId, Properties, Property,
-    PublishHead, ReasonCode, ServerPacket, SubAck, SubscriptionId, UserProperty, Version,
+    Ack, Attempt, Auth, Delivery, Disconnect, EncodeError, Limits, List, PacketId, Properties,
+    Property, PublishHead, ReasonCode, ServerPacket, SubAck, SubscriptionId, UserProperty, Version,
 };
 use wire::native::{ErrorCode, Reference};
 
@@ -75,8 +75,13 @@ pub(in crate::session) fn notice(
         | Notice::Welcome(_)
         | Notice::Ping { .. }
         | Notice::Pong { .. }
-        | Notice::TicketIssued { .. }
-        | Notice::Renewed { .. } => {}
+        | Notice::TicketIssued { .. } => {}
+        Notice::Renewed { .. } => {
+            let method = [Property::AuthenticationMethod(METHOD)];
+            let properties = Properties::from(&method[..]);
+            let answer = Auth { reason: ReasonCode::Success, properties };
+            append(mqtt, &ServerPacket::Auth(answer), out);
+        }
     }
     Encoded::ANSWER
 }

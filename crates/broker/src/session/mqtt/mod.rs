@@ -31,6 +31,9 @@ use wire::websocket::message::Assembler;
 /// Bytes of a client's name, as it becomes a level of a topic.
 pub(crate) const NAME_BYTES_MAX: usize = 240;
 
+/// The method of enhanced authentication: a token is the data (MQTT 5.0, section 4.12).
+pub(crate) const METHOD: &str = "crore-jwt";
+
 /// The state of a session.
 #[derive(Hand)]
 pub(crate) struct Mqtt {
@@ -49,6 +52,8 @@ pub(crate) struct Mqtt {
     pub link: Link,
     /// The maximum length of a packet to the client, in bytes.
     pub packet_bytes_max: u32,
+    /// CONNECT has named the method of enhanced authentication.
+    pub authenticates: bool,
     /// Whether answers may carry reason strings and user properties.
     pub problem_information: bool,
     /// A refused publication of version 3 is acknowledged.

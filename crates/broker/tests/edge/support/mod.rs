@@ -28,7 +28,8 @@
 //! | `a: connect mqtt`, `a: connect mqtt-ws` | MQTT without CONNECT; the same in a WebSocket |
 //! | `a: mqtt connect NAME [v3] [clean] [on=1]` | connects if needed, and sends CONNECT |
 //! | | `none`: without a name; `v3`, `v31`: versions 3.1.1 and 3.1; `acks`: acknowledges at once |
-//! | | `expiry=`, `keep=`, `receive=`, `size=`, `password=`, `user=`, `method=` |
+//! | | `expiry=`, `keep=`, `receive=`, `size=`, `password=`, `user=` |
+//! | | `method=`, `data=`: enhanced authentication |
 //! | | `will=TOPIC=TEXT`, `will-qos=`, `will-delay=`, `will-expiry=`, `will-retain` and others |
 //! | `a: mqtt sub 1 a/# 2 id=7, b 1 nl rap rh=1` | SUBSCRIBE with packet identifier 1 |
 //! | `a: mqtt unsub 2 a/# b` | UNSUBSCRIBE |
@@ -37,6 +38,7 @@
 //! | | and `tag=k=v` |
 //! | `a: mqtt flood 1 news 1..9` | numbered publications with numbers as identifiers |
 //! | `a: mqtt puback 1 [0x80]`, `pubrec`, `pubrel`, `pubcomp`, `ping` | |
+//! | `a: mqtt auth 0x19 [method=crore-jwt] [data=x]` | AUTH |
 //! | `a: mqtt disconnect [4] [expiry=9]`, `a: mqtt raw c0 00` | |
 //! | `a: mqtt version v3` | bytes that follow belong to this version |
 //! | `a: mqtt pub .. | ping` | several packets at once |

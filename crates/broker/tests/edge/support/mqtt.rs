@@ -6,9 +6,10 @@ use broker::settings::Settings;
 use std::num::{NonZeroU16, NonZeroU32};
 use wire::Step;
 use wire::mqtt::{
-    Ack, Attempt, ClientPacket, Connect, Delivery, Disconnect, Limits, List, PACKET_BYTES_MAX,
-    PacketId, Properties, Property, Publish, Qos, ReasonCode, RetainHandling, Secret, ServerPacket,
-    Subscribe, SubscribeItem, SubscriptionId, Unsubscribe, UserProperty, Version, Will,
+    Ack, Attempt, Auth, ClientPacket, Connect, Delivery, Disconnect, Limits, List,
+    PACKET_BYTES_MAX, PacketId, Properties, Property, Publish, Qos, ReasonCode, RetainHandling,
+    Secret, ServerPacket, Subscribe, SubscribeItem, SubscriptionId, Unsubscribe, UserProperty,
+    Version, Will,
 };
 
 /// A node that serves MQTT.
@@ -170,6 +171,16 @@ impl Peer {
             "pubrel" => self.encode(&ClientPacket::PubRel(ack_of(&words)), out),
             "pubcomp" => self.encode(&ClientPacket::PubComp(ack_of(&words)), out),
             "ping" => self.encode(&ClientPacket::PingReq, out),
+            "auth" => {
+                let data = option(&words, "data").map(|data| Secret(data.as_bytes()));
+                let mut properties = vec![];
+                let method = option(&words, "method").unwrap_or("crore-jwt");
+                properties.push(Property::AuthenticationMethod(method));
+                properties.extend(data.map(Property::AuthenticationData));
+                let reason = reason_of(words[0]);
+                let auth = Auth { reason, properties: Properties::from(&properties[..]) };
+                self.encode(&ClientPacket::Auth(auth), out);
+            }
             "disconnect" => {
                 let expiry = option(&words, "expiry").map(number).map(Property::SessionExpiry);
                 let reason = words.first().filter(|word| !word.contains('='));
@@ -197,6 +208,8 @@ impl Peer {
         properties.extend(find("receive").map(non_zero_16).map(Property::ReceiveMaximum));
         properties.extend(find("size").map(non_zero_32).map(Property::MaximumPacketSize));
         properties.extend(find("method").map(Property::AuthenticationMethod));
+        let data = find("data").map(|data| Secret(data.as_bytes()));
+        properties.extend(data.map(Property::AuthenticationData));
         let mut of_will = Vec::new();
         of_will.extend(find("will-delay").map(number).map(Property::WillDelay));
         of_will.extend(find("will-expiry").map(number).map(Property::MessageExpiry));
@@ -372,7 +385,9 @@ fn text_of(packet: &ServerPacket<'_>) -> String {
             let properties = properties_text(&it.properties);
             format!("disconnect {}{properties}", code(it.reason))
         }
-        ServerPacket::Auth(it) => format!("auth {}", code(it.reason)),
+        ServerPacket::Auth(it) => {
+            format!("auth {}{}", code(it.reason), properties_text(&it.properties))
+        }
     }
 }
 
@@ -406,6 +421,7 @@ fn properties_text(properties: &Properties<'_>) -> String {
         }
         Property::SubscriptionId(id) => Some(format!("id {}", id.get())),
         // The rest depends on the clock.
+        Property::AuthenticationMethod(name) => Some(format!("method {name}")),
         Property::AssignedClientId(name) => Some(format!("assigned {}", &name[..5])),
         Property::ServerKeepAlive(seconds) => Some(format!("keep {seconds}")),
         Property::ServerReference(server) => Some(format!("server {server}")),

@@ -2,8 +2,9 @@
 //!
 //! Step 3 of the path. The password is the credential: a token, or an API key. On a node with users
 //! that have passwords, user name and password together are it. Without a password the client's
-//! certificate is it. The home of the client's name ends the connection that has the name before,
-//! and gives the session that sleeps; until its answer the connection is not read.
+//! certificate is it; with enhanced authentication, its data. The home of the client's name ends
+//! the connection that has the name before, and gives the session that sleeps; until its answer the
+//! connection is not read.
 
 use crate::edge::access::Presented;
 use crate::edge::{Edge, Pressure};
@@ -14,7 +15,7 @@ use crate::mail::{Claim, HomeId, Leave, SleepingSession, ToHome};
 use crate::protocol::{Protocol, flag};
 use crate::session::mqtt::open::Opened;
 use crate::session::mqtt::refusal::connect_reason_of;
-use crate::session::mqtt::{Link, Mqtt, NAME_BYTES_MAX, Record, Spoken, Will};
+use crate::session::mqtt::{Link, METHOD, Mqtt, NAME_BYTES_MAX, Record, Spoken, Will};
 use crate::session::{Credential, State};
 use crate::settings::Durability;
 use crate::sys::session_topic;
@@ -57,7 +58,8 @@ impl Edge {
         {
             return Err(ReasonCode::ClientIdInvalid);
         }
-        if connect.properties.authentication_method().is_some() {
+        let method = connect.properties.authentication_method();
+        if method.is_some_and(|method| method != METHOD) {
             return Err(ReasonCode::BadAuthenticationMethod);
         }
         if self.is_draining() || self.refuse_from(Pressure::Newcomers).is_err() {
@@ -76,7 +78,10 @@ impl Edge {
         let Some(settings) = &self.settings.entitlement else {
             return Ok(true);
         };
+        let has_method = connect.properties.authentication_method().is_some();
+        let token = connect.properties.authentication_data().map_or(&[][..], |data| data.0);
         let (kind, credential) = match (connect.password, self.access.certificates.get(index)) {
+            _ if has_method => (CredentialKind::Token, Cow::Borrowed(token)),
             (Some(password), _) => {
                 let user = connect.user_name.filter(|_| settings.takes_passwords);
                 match user.and_then(|user| password_credential(user.as_bytes(), password.0)) {
@@ -196,6 +201,7 @@ impl Edge {
             link: Link::Asked,
             packet_bytes_max: packet_bytes_max.unwrap_or(PACKET_BYTES_MAX),
             acknowledges_refused: settings.acknowledges_refused,
+            authenticates: properties.authentication_method().is_some(),
             problem_information: properties.request_problem_information().unwrap_or(true),
             instance,
             released: 0,
@@ -338,6 +344,10 @@ impl Edge {
         let mut properties = Vec::new();
         if settings.topic_alias_max > 0 {
             properties.push(Property::TopicAliasMaximum(settings.topic_alias_max));
+        }
+        if mqtt.authenticates {
+            // [MQTT-4.12.0-5]
+            properties.push(Property::AuthenticationMethod(METHOD));
         }
         if keep_alive_s != asked_s {
             properties.push(Property::ServerKeepAlive(keep_alive_s));

@@ -6,6 +6,7 @@
 //! where the version has one.
 
 mod again;
+mod authenticate;
 mod connect;
 mod deliver;
 mod ended;
@@ -106,8 +107,7 @@ impl Edge {
                 self.note_end(index, End::ENDED);
                 self.close_mqtt(index);
             }
-            // CONNECT has named no method.
-            ClientPacket::Auth(_) => self.mqtt_disconnect(index, ReasonCode::ProtocolError),
+            ClientPacket::Auth(packet) => self.mqtt_auth(index, packet),
         }
     }
 
