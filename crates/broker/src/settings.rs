@@ -61,6 +61,8 @@ pub struct MqttSettings {
     pub receive_max: u16,
     /// The greatest topic alias of a client; 0: none.
     pub topic_alias_max: u16,
+    /// Maximum number of topic aliases that a client is sent, if it accepts any.
+    pub topic_aliases_sent_max: u16,
     /// The longest keep alive of a client of version 5, in seconds; 0: the client's.
     pub keep_alive_max_s: u16,
     /// The longest packet of a client, in bytes, announced to clients of version 5; none: as long
@@ -96,6 +98,7 @@ impl Default for MqttSettings {
             inflight_max: 128,
             receive_max: 256,
             topic_alias_max: 16,
+            topic_aliases_sent_max: 16,
             keep_alive_max_s: 0,
             packet_bytes_max: None,
             session_expiry_v3_s: 86_400,

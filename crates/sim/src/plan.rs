@@ -276,6 +276,7 @@ impl Plan {
             inflight_max: pick([1, 4, 128]) as u16,
             receive_max: pick([1, 4, 256]) as u16,
             topic_alias_max: pick([0, 2, 16]) as u16,
+            topic_aliases_sent_max: 0,
             session_expiry_v3_s: pick([2, 86_400, u32::MAX]),
             ..MqttSettings::default()
         };

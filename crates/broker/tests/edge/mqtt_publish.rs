@@ -224,6 +224,73 @@ fn topic_aliases_of_publishers() {
     " }
 }
 
+/// The first topics of a client that accepts aliases get them; `ALIAS` stands for the name.
+#[test]
+fn topic_aliases_to_subscribers() {
+    script! { on, "
+        a: mqtt connect anna aliases=2 expiry=60 | sub 1 # 1
+            a: connack 0
+            a: suback 1 1
+        b: mqtt connect ben | sub 1 # 0
+            b: connack 0
+            b: suback 1 0
+        p: mqtt connect paul => p: connack 0
+        p: mqtt pub 1 news one id=1
+            a: publish news q1 id 1 one {alias 1}
+            b: publish news q0 one
+            p: puback 1
+        p: mqtt pub 1 news two id=1
+            a: publish news q1 id 2 two {ALIAS 1}
+            b: publish news q0 two
+            p: puback 1
+        p: mqtt pub 0 x/y three | pub 0 other four | pub 0 third five | pub 0 other six
+            a: publish x/y q0 three
+            a: publish other q0 four {alias 2}
+            a: publish third q0 five
+            a: publish other q0 six {ALIAS 2}
+            b: publish x/y q0 three
+            b: publish other q0 four
+            b: publish third q0 five
+            b: publish other q0 six
+        b: mqtt disconnect => b: closed
+        p: mqtt pub 0 other seven => a: publish other q0 seven {ALIAS 2}
+        p: mqtt pub 0 other eight | pub 0 news nine | pub 0 third ten
+            a: publish other q0 eight {ALIAS 2}
+            a: publish news q0 nine {ALIAS 1}
+            a: publish third q0 ten
+        a: mqtt disconnect => a: closed
+        a: mqtt connect anna aliases=1 expiry=60
+            a: connack 0 present
+            a: publish news q1 id 1 dup one {alias 1}
+            a: publish news q1 id 2 dup two {ALIAS 1}
+        c: mqtt connect carl aliases=300 size=23 | sub 1 news/long 0
+            c: connack 0
+            c: suback 1 0
+        p: mqtt pub 0 news/long 123456789
+            a: publish news/long q0 123456789
+            c: publish news/long q0 123456789
+        p: mqtt pub 0 news/long 12345
+            a: publish news/long q0 12345
+            c: publish news/long q0 12345 {alias 1}
+        p: mqtt pub 0 news/long 123456789
+            a: publish news/long q0 123456789
+            c: publish news/long q0 123456789 {ALIAS 1}
+        count packets-too-large => packets-too-large 0
+    " }
+    script! { on, "
+        large reads
+        p: mqtt connect paul => p: connack 0
+        d: mqtt connect dora aliases=3 | sub 1 # 0
+            d: connack 0
+            d: suback 1 0
+        p: mqtt pub 0 first a | pub 0 second b | pub 0 first c
+            d: publish first q0 a {alias 1}
+            d: publish second q0 b
+            d: publish first q0 c {ALIAS 1}
+        p: mqtt pub 0 second d => d: publish second q0 d {alias 2}
+    " }
+}
+
 /// A message with an expiry is counted down, and does not come when its time is over.
 #[test]
 fn expiry_of_messages() {

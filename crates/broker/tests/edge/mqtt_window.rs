@@ -204,6 +204,47 @@ fn a_blocked_socket() {
     " }
 }
 
+/// Messages that are dropped and come from the log do not take the meaning of aliases with them.
+#[test]
+fn aliases_beside_a_blocked_socket() {
+    script! { small, "
+        p: session
+        a: mqtt connect anna aliases=4 acks | sub 1 # 0, news 1
+            a: connack 0
+            a: suback 1 0 1
+        b: mqtt connect ben aliases=4 acks | sub 1 once/more 0
+            b: connack 0
+            b: suback 1 0
+        a: block
+        b: block
+        p: flood news 1..200 size 100
+        p: flood once/more 1..200 size 100
+        p: flood third 1..200 size 100
+        a: open
+            a: publish news q1 1..200: 200 in order
+            a: publish once/more q0 1..200: 200 in order
+            a: publish third q0 1..200: 200 in order
+        b: open => b: publish once/more q0 1..200: 200 in order
+        a: drain 500
+        b: drain 500
+        p: flood fourth 1..100 size 100
+            a: publish fourth q0 102 bytes {alias 4}
+            a: publish fourth q0 102 bytes {ALIAS 4}
+            a: publish fourth q0 102 bytes {ALIAS 4}
+            a: publish fourth q0 102 bytes {ALIAS 4}
+        p: flood once/more 201..300 size 100
+            b: publish once/more q0 104 bytes {ALIAS 1}
+            b: publish once/more q0 104 bytes {ALIAS 1}
+            b: publish once/more q0 104 bytes {ALIAS 1}
+            b: publish once/more q0 104 bytes {ALIAS 1}
+        a: open
+            a: publish fourth q0 5..100: 96 in order
+            a: publish once/more q0 201..300: 100 in order
+        b: open => b: publish once/more q0 205..300: 96 in order
+        count pinned => pinned 0
+    " }
+}
+
 /// Small limits and small windows at once.
 #[test]
 fn a_slow_socket_and_a_small_window() {

@@ -153,6 +153,7 @@ fn mqtt_settings(configuration: &Configuration) -> MqttSettings {
         inflight_max: mqtt.inflight_max,
         receive_max: mqtt.receive_max,
         topic_alias_max: mqtt.topic_alias_max,
+        topic_aliases_sent_max: mqtt.topic_aliases_sent_max,
         keep_alive_max_s: mqtt.keep_alive_max.as_secs() as u16,
         packet_bytes_max: mqtt.packet_bytes_max,
         session_expiry_v3_s: mqtt.session_expiry_v3.as_secs() as u32,

@@ -280,6 +280,9 @@ impl Broker {
             }
             "max_qos" | "maximum_qos" => set("mqtt.qos_max", within(2)?.to_string()),
             "max_topic_alias" => set("mqtt.topic_alias_max", within(65_535)?.to_string()),
+            "max_topic_alias_broker" => {
+                set("mqtt.topic_aliases_sent_max", within(255)?.to_string());
+            }
             "message_size_limit" => {
                 let bytes = limited(BYTES_MAX)?.filter(|bytes| *bytes <= MESSAGE_BYTES_MAX);
                 let bytes = bytes.ok_or("limits.message_bytes_max stays 1MiB; a larger one needs larger websocket.frame_bytes_max and limits (docs/configuration.md)")?;

@@ -152,10 +152,7 @@ pub const OPTIONS: &[(&str, Fate)] = &[
     ("max_queued_bytes", NO_QUEUE),
     ("max_queued_messages", NO_QUEUE),
     ("max_topic_alias", Translated),
-    (
-        "max_topic_alias_broker",
-        Impossible("the node uses no topic aliases towards clients", "none is needed"),
-    ),
+    ("max_topic_alias_broker", Translated),
     ("maximum_qos", Translated),
     ("memory_limit", Translated),
     ("message_size_limit", Translated),

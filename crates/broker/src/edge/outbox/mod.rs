@@ -287,6 +287,11 @@ impl Outboxes {
         &mut self.owned[slot.owned]
     }
 
+    /// Whether nothing waits for the connection, and its socket may take more.
+    pub fn is_empty(&self, slot: &Slot) -> bool {
+        slot.frames.is_empty() && slot.owned == NONE && !slot.is(flag::BLOCKED)
+    }
+
     /// Bytes that the connection owns.
     pub fn owned_bytes(&self, slot: &Slot) -> usize {
         self.owned.get(slot.owned).map_or(0, |owned| owned.bytes)

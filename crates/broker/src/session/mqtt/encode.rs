@@ -3,6 +3,7 @@
 //! Step 9 of the path. Answers to SUBSCRIBE are made where a decision falls
 //! (`edge::flow::mqtt::subscribe`), because one packet answers several filters.
 
+use super::aliases::SentAlias;
 use super::refusal::{reason_of, subscribe_reason_of};
 use super::subscribing::Decided;
 use super::{Link, METHOD, Mqtt};
@@ -182,6 +183,7 @@ pub(crate) struct Outgoing<'a> {
     pub version: Version,
     pub packet_bytes_max: u32,
     pub topic: &'a str,
+    pub alias: SentAlias,
     pub view: &'a RecordView<'a>,
     pub retain: bool,
     pub subscription_ids: &'a [SubscriptionId],
@@ -231,11 +233,16 @@ impl Outgoing<'_> {
                 properties.push(Property::User(UserProperty { name: GAP, value: gap }));
             }
         }
+        let (topic, alias) = match self.alias {
+            SentAlias::None => (self.topic, None),
+            SentAlias::New(number) => (self.topic, Some(number)),
+            SentAlias::Known(number) => ("", Some(number)),
+        };
         let head = PublishHead {
             version: self.version,
-            topic: self.topic,
+            topic,
             has_packet_id: attempt.is_some(),
-            has_alias: false,
+            has_alias: alias.is_some(),
             retain: self.retain,
             subscription_ids: self.subscription_ids,
             properties: Properties::from(&properties[..]),
@@ -245,13 +252,14 @@ impl Outgoing<'_> {
         let limits = Limits { packet_bytes_max: self.packet_bytes_max, ..Limits::default() };
         let start = out.len();
         let holes = head.encode(&limits, out)?;
+        let mut delivery = Delivery::Zero;
         if let Some((qos, id, is_repeat)) = attempt
             && let Some(packet_id) = PacketId::new(id)
         {
             let attempt = Attempt { packet_id, is_repeat };
-            let delivery = if qos == 2 { Delivery::Two(attempt) } else { Delivery::One(attempt) };
-            holes.fill(&mut out[start..], delivery, None);
+            delivery = if qos == 2 { Delivery::Two(attempt) } else { Delivery::One(attempt) };
         }
+        holes.fill(&mut out[start..], delivery, alias);
         Ok(())
     }
 }

@@ -9,6 +9,7 @@
 //! 1 and 2 are open, so that what they take has a bound; a message with an identifier is sent once
 //! on a connection.
 
+pub(crate) mod aliases;
 pub(crate) mod encode;
 pub(crate) mod lean;
 pub(crate) mod membership;
@@ -19,6 +20,7 @@ pub(crate) mod subscribing;
 
 use crate::ids::SubIndex;
 use crate::mail::{SleepingSession, SubscriptionKey};
+use aliases::Aliases;
 use lean::Lean;
 use membership::Membership;
 use open::Opened;
@@ -77,8 +79,10 @@ pub(crate) struct Mqtt {
     pub ended: Lean<SubIndex>,
     /// Shared subscriptions.
     pub memberships: Lean<Membership>,
-    /// Topics of the client's aliases.
-    pub aliases: Lean<(u16, Box<str>)>,
+    /// Aliases of the client, and those that it was sent.
+    pub aliases: Aliases,
+    /// The number of aliases that the client may be sent.
+    pub sent_aliases_max: u16,
     pub will: Option<Box<Will>>,
     /// The session that continues, until its subscriptions hold again.
     pub waking: Option<Box<SleepingSession>>,

@@ -28,7 +28,7 @@
 //! | `a: connect mqtt`, `a: connect mqtt-ws` | MQTT without CONNECT; the same in a WebSocket |
 //! | `a: mqtt connect NAME [v3] [clean] [on=1]` | connects if needed, and sends CONNECT |
 //! | | `none`: without a name; `v3`, `v31`: versions 3.1.1 and 3.1; `acks`: acknowledges at once |
-//! | | `expiry=`, `keep=`, `receive=`, `size=`, `password=`, `user=` |
+//! | | `expiry=`, `keep=`, `receive=`, `size=`, `password=`, `user=`, `aliases=` |
 //! | | `method=`, `data=`: enhanced authentication |
 //! | | `will=TOPIC=TEXT`, `will-qos=`, `will-delay=`, `will-expiry=`, `will-retain` and others |
 //! | `a: mqtt sub 1 a/# 2 id=7, b 1 nl rap rh=1` | SUBSCRIBE with packet identifier 1 |

@@ -3,6 +3,7 @@
 
 use super::request::{hex, payload_of};
 use broker::settings::Settings;
+use std::collections::BTreeMap;
 use std::num::{NonZeroU16, NonZeroU32};
 use wire::Step;
 use wire::mqtt::{
@@ -24,6 +25,10 @@ pub struct Peer {
     acknowledges: bool,
     /// Acknowledgements on their way to the node.
     pub answers: Vec<u8>,
+    /// The number of aliases that the client accepts.
+    aliases_max: u16,
+    /// Topics by the aliases that the node has given them on this connection.
+    aliases: BTreeMap<u16, String>,
     /// The beginning of a packet that came in a message of a WebSocket.
     pub partial: Vec<u8>,
     /// Messages with numbers as payloads, since the last line.
@@ -47,6 +52,8 @@ impl Default for Peer {
             version,
             acknowledges: false,
             answers: Vec::new(),
+            aliases_max: 0,
+            aliases: BTreeMap::new(),
             partial: Vec::new(),
             counted: Vec::new(),
         }
@@ -65,7 +72,8 @@ impl Peer {
         if self.acknowledges && self.acknowledge(&packet) {
             return (Vec::new(), consumed);
         }
-        let text = text_of(&packet);
+        let topic = self.topic_of(&packet);
+        let text = text_of(&packet, &topic);
         let ServerPacket::Publish(publish) = packet else {
             let mut lines = self.end_run();
             lines.push(text);
@@ -78,9 +86,27 @@ impl Peer {
             lines.push(text);
             return (lines, consumed);
         };
-        let about = format!("{} q{}", publish.topic, publish.delivery.qos() as u8);
+        let about = format!("{topic} q{}", publish.delivery.qos() as u8);
         self.counted.push(Counted { about, number, text });
         (Vec::new(), consumed)
+    }
+
+    /// The topic of a message, by its alias if the packet has none. An alias that the node has not
+    /// given, or that the client does not accept, is a fault.
+    fn topic_of(&mut self, packet: &ServerPacket<'_>) -> String {
+        let ServerPacket::Publish(publish) = packet else {
+            return String::new();
+        };
+        let Some(alias) = publish.properties.topic_alias() else {
+            assert!(!publish.topic.is_empty(), "a message without a topic");
+            return publish.topic.to_owned();
+        };
+        assert!(alias.get() <= self.aliases_max, "alias {alias}");
+        if publish.topic.is_empty() {
+            return self.aliases.get(&alias.get()).expect("an alias that is known").clone();
+        }
+        self.aliases.insert(alias.get(), publish.topic.to_owned());
+        publish.topic.to_owned()
     }
 
     /// The lines of counted messages: all, or one for each topic if they are many and in order.
@@ -207,6 +233,10 @@ impl Peer {
         properties.extend(find("expiry").map(number).map(Property::SessionExpiry));
         properties.extend(find("receive").map(non_zero_16).map(Property::ReceiveMaximum));
         properties.extend(find("size").map(non_zero_32).map(Property::MaximumPacketSize));
+        self.aliases_max = find("aliases").map_or(0, |max| number(max) as u16);
+        self.aliases.clear();
+        let aliases_max = (self.aliases_max > 0).then_some(self.aliases_max);
+        properties.extend(aliases_max.map(Property::TopicAliasMaximum));
         properties.extend(find("method").map(Property::AuthenticationMethod));
         let data = find("data").map(|data| Secret(data.as_bytes()));
         properties.extend(data.map(Property::AuthenticationData));
@@ -356,7 +386,7 @@ fn ack_of<'a>(words: &[&str]) -> Ack<'a> {
     Ack { reason, ..Ack::success(id_of(words[0])) }
 }
 
-fn text_of(packet: &ServerPacket<'_>) -> String {
+fn text_of(packet: &ServerPacket<'_>, topic: &str) -> String {
     let ack = |name: &str, ack: &Ack<'_>| {
         let properties = properties_text(&ack.properties);
         match ack.reason {
@@ -373,7 +403,7 @@ fn text_of(packet: &ServerPacket<'_>) -> String {
             let properties = properties_text(&connack.properties);
             format!("connack {}{present}{properties}", code(connack.reason))
         }
-        ServerPacket::Publish(publish) => publish_text(publish),
+        ServerPacket::Publish(publish) => publish_text(publish, topic),
         ServerPacket::PubAck(it) => ack("puback", it),
         ServerPacket::PubRec(it) => ack("pubrec", it),
         ServerPacket::PubRel(it) => ack("pubrel", it),
@@ -391,8 +421,8 @@ fn text_of(packet: &ServerPacket<'_>) -> String {
     }
 }
 
-fn publish_text(publish: &Publish<'_>) -> String {
-    let mut text = format!("publish {} q{}", publish.topic, publish.delivery.qos() as u8);
+fn publish_text(publish: &Publish<'_>, topic: &str) -> String {
+    let mut text = format!("publish {topic} q{}", publish.delivery.qos() as u8);
     if let Some(attempt) = publish.delivery.attempt() {
         text += &format!(" id {}", attempt.packet_id);
         text += if attempt.is_repeat { " dup" } else { "" };
@@ -403,15 +433,22 @@ fn publish_text(publish: &Publish<'_>) -> String {
         Ok(payload) if payload.len() <= 24 => payload.to_owned(),
         _ => format!("{} bytes", publish.payload.len()),
     };
-    text + &format!(" {payload}{}", properties_text(&publish.properties))
+    text + &format!(" {payload}{}", properties_of(publish.topic, &publish.properties))
 }
 
-/// Properties, but those of every CONNACK.
 fn properties_text(properties: &Properties<'_>) -> String {
+    properties_of("", properties)
+}
+
+/// Properties of a packet with this topic, but those of every CONNACK.
+fn properties_of(topic: &str, properties: &Properties<'_>) -> String {
     let text = |property| match property {
         Property::TopicAliasMaximum(16)
         | Property::SharedSubscriptionAvailable(false)
         | Property::ReceiveMaximum(_) => None,
+        // In capitals where it stands for the name.
+        Property::TopicAlias(number) if topic.is_empty() => Some(format!("ALIAS {number}")),
+        Property::TopicAlias(number) => Some(format!("alias {number}")),
         Property::PayloadFormat(_) => Some("text".into()),
         Property::MessageExpiry(seconds) => Some(format!("expiry {seconds}")),
         Property::ContentType(name) => Some(format!("type {name}")),

@@ -25,6 +25,10 @@ options! {
     receive_max: u16 = "256", count(1, 65_535), Reload;
     /// The greatest topic alias that a client may use; 0: none.
     topic_alias_max: u16 = "16", count(0, 65_535), Reload;
+    /// Topic aliases that the node gives a client of version 5, at most as many as the client
+    /// permits; 0: none. The first topics of its messages get them. Each takes the topic's length
+    /// and about 40 bytes until the connection ends.
+    topic_aliases_sent_max: u16 = "16", count(0, 255), Reload;
     /// The longest keep alive of a client of version 5; 0s: no bound. The node
     /// announces it (Server Keep Alive).
     keep_alive_max: Duration = "0s", seconds(0, 65_535), Reload;

@@ -190,6 +190,7 @@ impl Edge {
             given => given.as_bytes().into(),
         };
         let packet_bytes_max = properties.maximum_packet_size().map(|size| size.get());
+        let aliases_max = properties.topic_alias_maximum().unwrap_or(0);
         Mqtt {
             version: Spoken(connect.version),
             is_named_by_node: connect.client_id.is_empty(),
@@ -213,6 +214,7 @@ impl Edge {
             ended: Default::default(),
             memberships: Default::default(),
             aliases: Default::default(),
+            sent_aliases_max: aliases_max.min(settings.topic_aliases_sent_max),
             will: will.map(Box::new),
             waking: None,
             retained: Default::default(),

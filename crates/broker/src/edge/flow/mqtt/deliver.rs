@@ -21,6 +21,7 @@ use crate::mail::{HomeId, PartitionId};
 use crate::position::Position;
 use crate::protocol::flag;
 use crate::session::mqtt::WaitingRetained;
+use crate::session::mqtt::aliases::SentAlias;
 use crate::session::mqtt::encode::Outgoing;
 use crate::session::mqtt::membership::ForMember;
 use crate::session::mqtt::options::Options;
@@ -28,6 +29,12 @@ use log::RecordView;
 use stdx::chunk::Slice;
 use wire::mqtt::SubscriptionId;
 use wire::websocket::frame::{Opcode, encode_header};
+
+/// A packet in the ring, and the alias in it.
+struct Entered {
+    place: FrameNumber,
+    alias: SentAlias,
+}
 
 /// The result for a message of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,22 +125,21 @@ impl Edge {
     ) {
         let form = self.form_of(index, message);
         let entered = form.and_then(|form| delivery.mqtt[form]);
-        let place = match entered.filter(|place| self.outboxes.holds(*place)) {
-            Some(place) => place,
+        let entered = match entered.filter(|place| self.outboxes.holds(*place)) {
+            Some(place) => Entered { place, alias: SentAlias::None },
             None => {
-                let Some(place) = self.enter_without_identifier(index, message, delivery.origin())
-                else {
+                let origin = delivery.origin();
+                let Some(entered) = self.enter_without_identifier(index, message, origin) else {
                     return; // too large for the client
                 };
                 if let Some(form) = form {
-                    delivery.mqtt[form] = Some(place);
+                    delivery.mqtt[form] = Some(entered.place);
                 }
-                place
+                entered
             }
         };
         if self.takes_through(subscription, message.view.offset()) {
-            self.statistics.delivered += 1;
-            self.push_place(index, place);
+            self.push_without_identifier(index, message, entered);
         } else {
             self.subscriptions.refund_credit(subscription);
         }
@@ -164,34 +170,73 @@ impl Edge {
     fn form_of(&self, index: ConnIndex, message: &Message<'_>) -> Option<usize> {
         let mqtt = self.mqtt_ref(index)?;
         let has_bound = mqtt.packet_bytes_max != wire::mqtt::PACKET_BYTES_MAX;
-        let is_of_all = message.ids.is_empty() && !has_bound;
+        let is_of_all = message.ids.is_empty() && !has_bound && mqtt.sent_aliases_max == 0;
         let is_websocket = self.connections.slots[index].facts().is_websocket;
         let bits = [is_websocket, mqtt.is_v5(), message.retain()];
         is_of_all.then(|| bits.iter().fold(0, |form, bit| form << 1 | usize::from(*bit)))
     }
 
     /// Puts the packet of a message with QoS 0 into the ring; none if the client takes no packet of
-    /// its length.
+    /// its length. It may be dropped; so it gives a new alias only if nothing waits before it, and
+    /// is then an answer, which is never dropped.
     fn enter_without_identifier(
         &mut self,
         index: ConnIndex,
         message: &Message<'_>,
         origin: Origin,
-    ) -> Option<FrameNumber> {
+    ) -> Option<Entered> {
+        let mut alias = self.alias_of(index, message.topic);
+        let may_give =
+            origin == Origin::Private || self.outboxes.is_empty(&self.connections.slots[index]);
+        if matches!(alias, SentAlias::New(_)) && !may_give {
+            alias = SentAlias::None;
+        }
         let mut head = std::mem::take(&mut self.work.scratch);
-        head.clear();
-        let is_encoded = self.encode_head(index, message, (None, false), &mut head);
+        let is_encoded =
+            self.encode_with_alias(index, message, (None, false), &mut alias, &mut head);
         self.statistics.packets_too_large += u64::from(!is_encoded);
+        let is_new = matches!(alias, SentAlias::New(_));
+        let origin = if is_new { Origin::Private } else { origin };
         let place = is_encoded.then(|| self.enter_packet(index, &head, message, origin));
         self.work.scratch = head;
-        place
+        place.map(|place| Entered { place, alias })
+    }
+
+    /// Queues the packet of a message with QoS 0.
+    fn push_without_identifier(
+        &mut self,
+        index: ConnIndex,
+        message: &Message<'_>,
+        Entered { place, alias }: Entered,
+    ) {
+        self.statistics.delivered += 1;
+        self.push_place(index, place);
+        self.note_alias(index, alias, message.topic);
+    }
+
+    /// Encodes the packet of a message up to its payload. A new alias is left out where the client
+    /// takes no packet of that length. False if it takes none without it either.
+    fn encode_with_alias(
+        &mut self,
+        index: ConnIndex,
+        message: &Message<'_>,
+        (attempt, tells_gaps): (Option<(u8, u16, bool)>, bool),
+        alias: &mut SentAlias,
+        head: &mut Vec<u8>,
+    ) -> bool {
+        if self.encode_head(index, message, (attempt, tells_gaps, *alias), head) {
+            return true;
+        }
+        let is_new = matches!(alias, SentAlias::New(_));
+        *alias = SentAlias::None;
+        is_new && self.encode_head(index, message, (attempt, tells_gaps, *alias), head)
     }
 
     fn encode_head(
         &mut self,
         index: ConnIndex,
         message: &Message<'_>,
-        (attempt, tells_gaps): (Option<(u8, u16, bool)>, bool),
+        (attempt, tells_gaps, alias): (Option<(u8, u16, bool)>, bool, SentAlias),
         head: &mut Vec<u8>,
     ) -> bool {
         let Some(mqtt) = self.mqtt_ref(index) else {
@@ -201,6 +246,7 @@ impl Edge {
             version: mqtt.version.0,
             packet_bytes_max: mqtt.packet_bytes_max,
             topic: message.topic,
+            alias,
             view: &message.view,
             retain: message.retain(),
             subscription_ids: message.ids,
@@ -282,10 +328,13 @@ impl Edge {
         let is_new = proposed.is_some_and(|(_, _, is_repeat)| !is_repeat);
         let mut head = std::mem::take(&mut self.work.scratch);
         head.clear();
+        let mut alias = self.alias_of(index, message.topic);
         let tells_gaps = proposed.is_some()
             && self.mqtt_ref(index).is_some_and(|mqtt| !mqtt.gaps.is_empty())
-            && self.encode_head(index, message, (proposed, true), &mut head);
-        let fits = tells_gaps || self.encode_head(index, message, (proposed, false), &mut head);
+            && self.encode_head(index, message, (proposed, true, alias), &mut head);
+        let plain = (proposed, false);
+        let fits =
+            tells_gaps || self.encode_with_alias(index, message, plain, &mut alias, &mut head);
         if fits {
             let qos = proposed.map_or(0, |(qos, _, _)| qos);
             if is_new {
@@ -299,7 +348,7 @@ impl Edge {
                     id
                 });
                 let opened = id.map(|id| (qos, id, false));
-                self.encode_head(index, message, (opened, tells_gaps), &mut head);
+                self.encode_head(index, message, (opened, tells_gaps, alias), &mut head);
             }
             if tells_gaps && let Some(mqtt) = self.mqtt_of(index) {
                 mqtt.gaps.take_all();
@@ -310,6 +359,7 @@ impl Edge {
             }
             let place = self.enter_packet(index, &head, message, Origin::Private);
             self.push_place(index, place);
+            self.note_alias(index, alias, message.topic);
         } else {
             self.statistics.packets_too_large += 1;
         }
@@ -497,23 +547,22 @@ impl Edge {
         let (partition, after) = (message.partition, message.view.offset() - 1);
         let form = self.form_of(index, message);
         let entered = form.and_then(|form| forms[form]);
-        let place = match entered.filter(|place| self.outboxes.holds(*place)) {
-            Some(place) => Some(place),
+        let entered = match entered.filter(|place| self.outboxes.holds(*place)) {
+            Some(place) => Some(Entered { place, alias: SentAlias::None }),
             None => {
                 let serial = self.subscriptions.messages_by_filter();
                 let origin = Origin::ByFilter { partition, after, serial };
                 self.enter_without_identifier(index, message, origin)
             }
         };
-        if let (Some(form), Some(place)) = (form, place) {
-            forms[form] = Some(place);
+        if let (Some(form), Some(entered)) = (form, &entered) {
+            forms[form] = Some(entered.place);
         }
         // Making room may have made this very connection lag.
-        if let Some(place) = place
+        if let Some(entered) = entered
             && !self.has_catching_up(index, partition)
         {
-            self.statistics.delivered += 1;
-            self.push_place(index, place);
+            self.push_without_identifier(index, message, entered);
         }
     }
 
@@ -557,12 +606,10 @@ impl Edge {
             return;
         }
         let origin = self.origin_of(subscription, partition, after, is_paid);
-        let place = self.enter_without_identifier(index, &message, origin);
-        if let Some(place) = place
+        if let Some(entered) = self.enter_without_identifier(index, &message, origin)
             && !self.subscriptions.is_catching_up_at(subscription, partition, after)
         {
-            self.statistics.delivered += 1;
-            self.push_place(index, place);
+            self.push_without_identifier(index, &message, entered);
         }
     }
 
@@ -602,10 +649,8 @@ impl Edge {
             return;
         }
         if message.options.qos == 0 {
-            let place = self.enter_without_identifier(index, message, Origin::Private);
-            if let Some(place) = place {
-                self.statistics.delivered += 1;
-                self.push_place(index, place);
+            if let Some(entered) = self.enter_without_identifier(index, message, Origin::Private) {
+                self.push_without_identifier(index, message, entered);
             }
         } else if self.send_with_identifier(index, message) == Sent::NoRoom
             && let Some(mqtt) = self.mqtt_of(index)

@@ -6,6 +6,7 @@
 //! where the version has one.
 
 mod again;
+mod aliases;
 mod authenticate;
 mod connect;
 mod deliver;

@@ -109,19 +109,12 @@ impl Edge {
         let Some(mqtt) = self.mqtt_of(index) else {
             return Ok(None);
         };
-        let known = mqtt.aliases.iter_mut().find(|(of, _)| *of == alias.get());
-        match (known, publish.topic) {
-            (Some((_, topic)), "") => Ok(Some(topic.clone())),
-            (None, "") => Err(ReasonCode::ProtocolError),
-            (Some((_, topic)), new) => {
-                *topic = new.into();
-                Ok(None)
-            }
-            (None, new) => {
-                mqtt.aliases.push((alias.get(), new.into()));
-                Ok(None)
-            }
+        if publish.topic.is_empty() {
+            let known = mqtt.aliases.received(alias.get());
+            return known.map(|topic| Some(topic.into())).ok_or(ReasonCode::ProtocolError);
         }
+        mqtt.aliases.receive(alias.get(), publish.topic);
+        Ok(None)
     }
 
     /// A publication with QoS 2: its key, if it is to be published.
