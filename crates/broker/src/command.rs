@@ -42,6 +42,7 @@ pub(crate) struct Subscribe<'a> {
 }
 
 /// The start of a subscription.
+#[derive(Clone)]
 pub(crate) enum Begin {
     /// A filter begins live only.
     At(Start),

@@ -34,6 +34,7 @@ mod mqtt_gaps;
 mod mqtt_groups;
 mod mqtt_groups_random;
 mod mqtt_overlap;
+mod mqtt_positions;
 mod mqtt_publish;
 mod mqtt_random;
 mod mqtt_records;

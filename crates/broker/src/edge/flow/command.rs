@@ -99,7 +99,8 @@ impl Edge {
         }
     }
 
-    fn begin_filter(
+    /// Subscribes to a filter, unless it cannot begin as it is asked.
+    pub(crate) fn begin_filter(
         &mut self,
         index: ConnIndex,
         client: u32,

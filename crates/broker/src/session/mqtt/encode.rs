@@ -7,8 +7,9 @@ use super::aliases::SentAlias;
 use super::refusal::{reason_of, subscribe_reason_of};
 use super::subscribing::Decided;
 use super::{Link, METHOD, Mqtt};
-use crate::mail::SubscriptionKey;
+use crate::mail::{PartitionId, SubscriptionKey};
 use crate::notice::{Encoded, Notice, Then};
+use crate::position::Position;
 use log::{Flags, RecordView};
 use wire::mqtt::{
     Ack, Attempt, Auth, Delivery, Disconnect, EncodeError, Limits, List, PacketId, Properties,
@@ -25,8 +26,12 @@ pub(in crate::session) fn notice(
     notice: &Notice<'_>,
     out: &mut Vec<u8>,
 ) -> Encoded {
+    let mut position = None;
     match *notice {
         Notice::Published { request, result } => {
+            if let Ok(appended) = result {
+                position = mqtt.tells_positions.then_some(appended.position);
+            }
             let reason = match result {
                 Ok(appended) if appended.is_unheard && mqtt.is_v5() && request & QOS_2 == 0 => {
                     ReasonCode::NoMatchingSubscribers
@@ -34,10 +39,10 @@ pub(in crate::session) fn notice(
                 Ok(_) => ReasonCode::Success,
                 Err(refusal) => reason_of(refusal.code),
             };
-            return published(mqtt, request, reason, out);
+            return published(mqtt, request, (reason, position), out);
         }
         Notice::Failed { reference: Reference::Request(request), refusal, .. } => {
-            return published(mqtt, request, reason_of(refusal.code), out);
+            return published(mqtt, request, (reason_of(refusal.code), None), out);
         }
         Notice::Refused { client, refusal }
         | Notice::Failed { reference: Reference::Subscription(client), refusal, .. } => {
@@ -89,7 +94,12 @@ pub(in crate::session) fn notice(
 
 /// The answer to a publication. A version 3 cannot be told of a refusal: its connection ends, and
 /// its client sends the message again, so that no message is acknowledged that was not taken.
-fn published(mqtt: &mut Mqtt, request: u32, reason: ReasonCode, out: &mut Vec<u8>) -> Encoded {
+fn published(
+    mqtt: &mut Mqtt,
+    request: u32,
+    (reason, position): (ReasonCode, Option<Position>),
+    out: &mut Vec<u8>,
+) -> Encoded {
     let Some(id) = PacketId::new(request as u16) else {
         return Encoded::ANSWER; // QoS 0
     };
@@ -108,7 +118,9 @@ fn published(mqtt: &mut Mqtt, request: u32, reason: ReasonCode, out: &mut Vec<u8
         }
         reason = ReasonCode::Success;
     }
-    let ack = Ack { reason, ..Ack::success(id) };
+    let position = position.map(|position| position.to_string());
+    let told = position.as_deref().map(|value| user(POSITION, value));
+    let ack = Ack { reason, properties: Properties::from(told.as_slice()), ..Ack::success(id) };
     let packet = if is_qos_2 { ServerPacket::PubRec(ack) } else { ServerPacket::PubAck(ack) };
     append(mqtt, &packet, out);
     Encoded::ANSWER
@@ -191,10 +203,22 @@ pub(crate) struct Outgoing<'a> {
     pub expiry_s: Option<u32>,
     /// Gaps before the message.
     pub gaps: &'a [Box<str>],
+    /// The place of the message, for clients that ask for it.
+    pub place: Option<(PartitionId, Position)>,
 }
 
 /// The user property that has a gap.
 const GAP: &str = "crore-gap";
+/// The user property that has the position of a message.
+const POSITION: &str = "crore-position";
+/// The user property that has the partition of a message.
+const PARTITION: &str = "crore-partition";
+/// The user property that has the offset of the topic's message before this one; 0: none.
+const PREV: &str = "crore-prev";
+
+fn user<'a>(name: &'a str, value: &'a str) -> Property<'a> {
+    Property::User(UserProperty { name, value })
+}
 
 impl Outgoing<'_> {
     /// Appends the packet up to its payload. `attempt`: the QoS, 1 or 2, the identifier, and
@@ -207,6 +231,9 @@ impl Outgoing<'_> {
         attempt: Option<(u8, u16, bool)>,
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
+        let place = self.place.map(|(partition, position)| {
+            [position.to_string(), self.view.prev().to_string(), partition.0.to_string()]
+        });
         let mut properties = Vec::new();
         if self.version.has_properties() {
             let text = |bytes| std::str::from_utf8(bytes).ok();
@@ -230,7 +257,12 @@ impl Outgoing<'_> {
                 }
             }
             for gap in self.gaps {
-                properties.push(Property::User(UserProperty { name: GAP, value: gap }));
+                properties.push(user(GAP, gap));
+            }
+            if let Some([position, prev, partition]) = &place {
+                properties.push(user(POSITION, position));
+                properties.push(user(PREV, prev));
+                properties.push(user(PARTITION, partition));
             }
         }
         let (topic, alias) = match self.alias {

@@ -16,6 +16,7 @@ pub(crate) mod membership;
 pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod refusal;
+pub(crate) mod start;
 pub(crate) mod subscribing;
 
 use crate::ids::SubIndex;
@@ -58,6 +59,8 @@ pub(crate) struct Mqtt {
     pub authenticates: bool,
     /// Whether answers may carry reason strings and user properties.
     pub problem_information: bool,
+    /// The client wants the positions of messages, and of its publications.
+    pub tells_positions: bool,
     /// A refused publication of version 3 is acknowledged.
     pub acknowledges_refused: bool,
     /// Distinguishes the session from others of the same name: a part of the keys of its

@@ -19,6 +19,8 @@ const REASONS: &[(ErrorCode, ReasonCode)] = &[
     (ErrorCode::NotReady, ReasonCode::ImplementationSpecific),
     (ErrorCode::LogUnavailable, ReasonCode::ImplementationSpecific),
     (ErrorCode::RetainedUnsupported, ReasonCode::ImplementationSpecific),
+    (ErrorCode::UnsupportedStart, ReasonCode::ImplementationSpecific),
+    (ErrorCode::PositionUnavailable, ReasonCode::ImplementationSpecific),
     (ErrorCode::MessageTooLarge, ReasonCode::QuotaExceeded),
     (ErrorCode::RequestTooLarge, ReasonCode::QuotaExceeded),
     (ErrorCode::TooManyTags, ReasonCode::QuotaExceeded),

@@ -28,10 +28,12 @@
 //! | `a: connect mqtt`, `a: connect mqtt-ws` | MQTT without CONNECT; the same in a WebSocket |
 //! | `a: mqtt connect NAME [v3] [clean] [on=1]` | connects if needed, and sends CONNECT |
 //! | | `none`: without a name; `v3`, `v31`: versions 3.1.1 and 3.1; `acks`: acknowledges at once |
+//! | | `positions`: the property `crore-positions` |
 //! | | `expiry=`, `keep=`, `receive=`, `size=`, `password=`, `user=`, `aliases=` |
 //! | | `method=`, `data=`: enhanced authentication |
 //! | | `will=TOPIC=TEXT`, `will-qos=`, `will-delay=`, `will-expiry=`, `will-retain` and others |
 //! | `a: mqtt sub 1 a/# 2 id=7, b 1 nl rap rh=1` | SUBSCRIBE with packet identifier 1 |
+//! | | `start=last:3`: the property `crore-start` |
 //! | `a: mqtt unsub 2 a/# b` | UNSUBSCRIBE |
 //! | `a: mqtt pub 1 news hi id=5` | PUBLISH with QoS 1, and identifier 5; `-`: without a topic |
 //! | | options `dup`, `retain`, `text`, `alias=`, `expiry=`, `reply=`, `correlation=`, `type=` |

@@ -233,6 +233,9 @@ impl Peer {
         properties.extend(find("expiry").map(number).map(Property::SessionExpiry));
         properties.extend(find("receive").map(non_zero_16).map(Property::ReceiveMaximum));
         properties.extend(find("size").map(non_zero_32).map(Property::MaximumPacketSize));
+        let positions = words.contains(&"positions");
+        let positions = positions.then_some(UserProperty { name: "crore-positions", value: "1" });
+        properties.extend(positions.map(Property::User));
         self.aliases_max = find("aliases").map_or(0, |max| number(max) as u16);
         self.aliases.clear();
         let aliases_max = (self.aliases_max > 0).then_some(self.aliases_max);
@@ -277,7 +280,10 @@ impl Peer {
         let (id, items) = rest.split_once(' ').unwrap();
         let words: Vec<&str> = items.split([' ', ',']).collect();
         let identifier = option(&words, "id").map(number).and_then(SubscriptionId::new);
-        let identifier = identifier.map(Property::SubscriptionId);
+        let mut properties: Vec<_> = identifier.map(Property::SubscriptionId).into_iter().collect();
+        let start = items.split_whitespace().find_map(|word| word.strip_prefix("start="));
+        let start = start.map(|value| UserProperty { name: "crore-start", value });
+        properties.extend(start.map(Property::User));
         let item_of = |item| {
             let words: Vec<&str> = str::split_whitespace(item).collect();
             SubscribeItem {
@@ -294,7 +300,7 @@ impl Peer {
         let items: Vec<SubscribeItem<'_>> = items.split(", ").map(item_of).collect();
         let subscribe = Subscribe {
             packet_id: id_of(id),
-            properties: Properties::from(identifier.as_slice()),
+            properties: Properties::from(&properties[..]),
             items: List::from(&items[..]),
         };
         self.encode(&ClientPacket::Subscribe(subscribe), out);

@@ -15,6 +15,7 @@ use crate::mail::{Claim, HomeId, Leave, SleepingSession, ToHome};
 use crate::protocol::{Protocol, flag};
 use crate::session::mqtt::open::Opened;
 use crate::session::mqtt::refusal::connect_reason_of;
+use crate::session::mqtt::start::wants_positions;
 use crate::session::mqtt::{Link, METHOD, Mqtt, NAME_BYTES_MAX, Record, Spoken, Will};
 use crate::session::{Credential, State};
 use crate::settings::Durability;
@@ -202,6 +203,7 @@ impl Edge {
             link: Link::Asked,
             packet_bytes_max: packet_bytes_max.unwrap_or(PACKET_BYTES_MAX),
             acknowledges_refused: settings.acknowledges_refused,
+            tells_positions: wants_positions(properties),
             authenticates: properties.authentication_method().is_some(),
             problem_information: properties.request_problem_information().unwrap_or(true),
             instance,

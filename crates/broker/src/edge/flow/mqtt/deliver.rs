@@ -170,7 +170,8 @@ impl Edge {
     fn form_of(&self, index: ConnIndex, message: &Message<'_>) -> Option<usize> {
         let mqtt = self.mqtt_ref(index)?;
         let has_bound = mqtt.packet_bytes_max != wire::mqtt::PACKET_BYTES_MAX;
-        let is_of_all = message.ids.is_empty() && !has_bound && mqtt.sent_aliases_max == 0;
+        let has_its_own = has_bound || mqtt.sent_aliases_max > 0 || mqtt.tells_positions;
+        let is_of_all = message.ids.is_empty() && !has_its_own;
         let is_websocket = self.connections.slots[index].facts().is_websocket;
         let bits = [is_websocket, mqtt.is_v5(), message.retain()];
         is_of_all.then(|| bits.iter().fold(0, |form, bit| form << 1 | usize::from(*bit)))
@@ -252,6 +253,7 @@ impl Edge {
             subscription_ids: message.ids,
             expiry_s: message.expiry.remaining_s(),
             gaps: if tells_gaps { &mqtt.gaps } else { &[] },
+            place: self.told_place(mqtt, message.partition, message.view.offset()),
         };
         head.clear();
         outgoing.encode(attempt, head).is_ok()

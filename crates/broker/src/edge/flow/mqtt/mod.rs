@@ -15,6 +15,7 @@ mod gaps;
 mod groups;
 mod leave;
 mod message;
+mod positions;
 mod publish;
 mod record;
 mod subscribe;

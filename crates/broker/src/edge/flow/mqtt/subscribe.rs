@@ -17,6 +17,7 @@ use crate::notice::{Beginning, SubscribeTerms};
 use crate::session::mqtt::encode::{decide, subscribed};
 use crate::session::mqtt::options::Options;
 use crate::session::mqtt::refusal::subscribe_reason_of;
+use crate::session::mqtt::start::start_of;
 use crate::session::mqtt::subscribing::Entry;
 use crate::settings::LagPolicy;
 use crate::topic::Filter;
@@ -34,6 +35,7 @@ impl Edge {
     /// SUBSCRIBE.
     pub(crate) fn mqtt_subscribe(&mut self, index: ConnIndex, packet: &Subscribe<'_>) {
         let identifier = packet.properties.subscription_id().map_or(0, |id| id.get());
+        let begin = start_of(&packet.properties);
         if let Some(mqtt) = self.mqtt_of(index) {
             mqtt.subscribing.begin(packet.packet_id.get());
         }
@@ -45,7 +47,8 @@ impl Edge {
                 identifier,
             }
             .number();
-            let wants_retained = item.retain_handling != RetainHandling::Omit;
+            // Another start brings from the log what the client wants of the past.
+            let wants_retained = item.retain_handling != RetainHandling::Omit && is_live(&begin);
             let Some(mqtt) = self.mqtt_of(index) else {
                 return;
             };
@@ -53,7 +56,7 @@ impl Edge {
             if let Some(entry) = mqtt.subscribing.entry(place) {
                 entry.is_for_new = item.retain_handling == RetainHandling::SendIfNew;
             }
-            self.begin_mqtt_subscription(index, Options::pending(place), &item);
+            self.begin_mqtt_subscription(index, Options::pending(place), &item, &begin);
         }
         self.finish_mqtt_subscribe(index);
     }
@@ -70,40 +73,65 @@ impl Edge {
         self.subscribe_answered(index, &bytes, granted);
     }
 
-    fn begin_mqtt_subscription(&mut self, index: ConnIndex, client: u32, item: &SubscribeItem<'_>) {
+    fn begin_mqtt_subscription(
+        &mut self,
+        index: ConnIndex,
+        client: u32,
+        item: &SubscribeItem<'_>,
+        begin: &Result<Begin, ()>,
+    ) {
         if let Ok(Some(shared)) = split_shared(item.filter) {
+            // The group has its own position.
+            if !is_live(begin) {
+                return self.answer_filter(index, client, ReasonCode::ImplementationSpecific);
+            }
             return self.begin_membership(index, client, item, shared.filter);
         }
-        let asked = Asked {
-            filter: item.filter,
-            begin: Begin::At(Start::Live),
-            fail_on_gap: false,
-            policy: None,
-            replay_credit: None,
-        };
-        let checked = self.check_subscription(index, client, Ok(asked));
-        let filter = match checked.map_err(|refusal| refusal.code) {
-            Ok(asked) => {
-                Filter::parse(asked.filter).map_err(|error| error.code(ErrorCode::MalformedFilter))
-            }
-            Err(code) => Err(code),
-        };
-        let filter = filter
-            .and_then(|filter| self.permit(index, Action::Subscribe, filter).map(|()| filter));
-        let filter = match filter {
-            Ok(filter) => filter,
-            Err(code) => return self.answer_filter(index, client, subscribe_reason_of(code)),
+        let Ok(begin) = begin.clone() else {
+            return self.answer_filter(index, client, ReasonCode::ImplementationSpecific);
         };
         // A message with an identifier is never left out, nor one in its way.
         let policy = (item.qos as u8 > 0).then_some(LagPolicy::Replay);
+        let asked =
+            Asked { filter: item.filter, begin, fail_on_gap: false, policy, replay_credit: None };
+        let checked = self.check_subscription(index, client, Ok(asked));
+        let checked = checked.map_err(|refusal| refusal.code).and_then(|asked| {
+            let filter = Filter::parse(asked.filter);
+            let filter = filter.map_err(|error| error.code(ErrorCode::MalformedFilter))?;
+            self.permit(index, Action::Subscribe, filter)?;
+            Ok((filter, asked))
+        });
+        let (filter, asked) = match checked {
+            Ok(checked) => checked,
+            Err(code) => return self.answer_filter(index, client, subscribe_reason_of(code)),
+        };
+        let begins_live = matches!(asked.begin, Begin::At(Start::Live));
+        if !begins_live {
+            self.end_to_restart(index, filter);
+        }
         if filter.is_plain() {
-            let terms = SubscribeTerms { policy, ..SubscribeTerms::from(Start::Live) };
+            let Begin::At(start) = asked.begin else {
+                return self.answer_filter(index, client, ReasonCode::ImplementationSpecific);
+            };
+            let terms = SubscribeTerms { policy, ..SubscribeTerms::from(start) };
             self.subscribe_plain(index, item.filter, client, terms);
-        } else if let Some(existing) = self.find_filter(index, filter) {
+        } else if begins_live && let Some(existing) = self.find_filter(index, filter) {
             self.filter_subscribed_again(index, existing, client, item);
         } else {
-            self.charge_filter();
-            self.subscribe_filter(index, filter, client, &[], false, policy);
+            self.begin_filter(index, client, filter, &asked);
+        }
+    }
+
+    /// The client asks for the past of a filter: a subscription of the session to the same filter
+    /// ends, and begins anew there.
+    fn end_to_restart(&mut self, index: ConnIndex, filter: Filter<'_>) {
+        if let Some(waking) = self.mqtt_of(index).and_then(|mqtt| mqtt.waking.as_mut()) {
+            waking.subscriptions.retain(|it| it.filter[..] != *filter.as_str().as_bytes());
+        }
+        if let Some(existing) = self.find_mqtt_subscription(index, filter)
+            && !Options::is_pending(self.subscriptions[existing].client)
+        {
+            self.unsubscribe(existing);
         }
     }
 
@@ -409,15 +437,7 @@ impl Edge {
         }
         let unknown = ErrorCode::UnknownSubscription;
         let parsed = Filter::parse(filter).map_err(|_| unknown)?;
-        let found = if parsed.is_plain() {
-            let is_it = |at: &SubIndex| {
-                let name = self.name_of_subscription(*at);
-                name.is_some_and(|name| name[..] == *filter.as_bytes())
-            };
-            self.chain(index).find(is_it)
-        } else {
-            self.find_filter(index, parsed)
-        };
+        let found = self.find_mqtt_subscription(index, parsed);
         // One that waits for its home ends with the grant.
         let is_granted = |at: &SubIndex| !Options::is_pending(self.subscriptions[*at].client);
         let found = found.filter(is_granted).filter(|at| !self.has_ended(index, *at));
@@ -428,6 +448,22 @@ impl Edge {
         }
         Ok(())
     }
+
+    fn find_mqtt_subscription(&self, index: ConnIndex, filter: Filter<'_>) -> Option<SubIndex> {
+        if !filter.is_plain() {
+            return self.find_filter(index, filter);
+        }
+        let is_it = |at: &SubIndex| {
+            let name = self.name_of_subscription(*at);
+            name.is_some_and(|name| name[..] == *filter.as_str().as_bytes())
+        };
+        self.chain(index).find(is_it)
+    }
+}
+
+/// Whether subscriptions begin with the next message.
+fn is_live(begin: &Result<Begin, ()>) -> bool {
+    matches!(begin, Ok(Begin::At(Start::Live)))
 }
 
 /// The answer that grants a subscription.
