@@ -7,16 +7,19 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use brokers::Kafka;
 use serde_json::{Value, json};
 
 use crate::PATIENCE;
 use crate::curl::curl;
 use crate::server::Server;
+use crate::tokens::{self, Issuer};
 
 /// The time limit for one answer; afterwards the client goes to the next node. The engine settles a
 /// publication within 30 s.
@@ -383,4 +386,41 @@ pub fn told(server: &Server, kind: &str) -> Vec<Value> {
         serde_json::from_str(data).expect("JSON")
     };
     messages.iter().map(event).collect()
+}
+
+/// The configuration of a node with revocable tokens.
+pub fn configuration(kafka: &Kafka, number: usize, data: &Path, issuer: &Issuer) -> String {
+    // Without a token a client may do everything, so only those with one can be revoked.
+    let anyone = "anonymous_subscribe = [\"#\"]\nanonymous_publish = [\"#\"]\n\
+                  anonymous_history = [\"#\", \"$sys/#\"]\n[sys]\nnodes = true\n";
+    let node = format!("address = \"ws://n{number}.example.com\"\ndata_dir = {data:?}\n");
+    tokens::configuration(anyone, &[issuer])
+        + &configuration_with(&kafka.bootstrap(), number, &node, "")
+}
+
+/// The configuration of a node on these brokers; `node` and `engine` are further lines of these
+/// sections.
+pub fn configuration_with(servers: &str, number: usize, node: &str, engine: &str) -> String {
+    let servers: Vec<String> = servers.split(',').map(|server| format!("\"{server}\"")).collect();
+    format!(
+        "[node]\nname = \"n{number}\"\n{node}io_threads = 2\n[tickets]\nkeys = [\"{}\"]\n\
+         [limits]\nlog_stall_timeout = \"3s\"\n\
+         [engine]\nbootstrap_servers = [{}]\n{engine}\
+         [[log]]\nname = \"orders\"\ndurability = \"engine\"\npartitions_count = 8\nage_max = \"1h\"\n",
+        "7".repeat(64),
+        servers.join(", ")
+    )
+}
+
+/// Waits until it is so.
+///
+/// # Panics
+/// It is not within [`PATIENCE`].
+#[track_caller]
+pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited for {what}");
+        thread::sleep(Duration::from_millis(50));
+    }
 }

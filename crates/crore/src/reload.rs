@@ -134,8 +134,8 @@ impl Reloader {
         Ok(Reloaded { changes, certificate: self.tls.is_some() })
     }
 
-    /// The new settings of the node. Ticket keys of its own stay; so do tickets revoked that another
-    /// node of the cluster has revoked.
+    /// The new settings of the node. Ticket keys of its own stay. Tickets that a node of the
+    /// cluster has revoked stay revoked.
     fn settings(&self, wanted: &Configuration, running: &Settings) -> Settings {
         let mut settings = assemble::settings(wanted, process::cores_count());
         settings.allowed_origins.extend_from_slice(&self.own_origins);

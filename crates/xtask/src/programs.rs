@@ -13,7 +13,7 @@ use crate::shell::{self, Workspace};
 /// The packages whose tests are the step `test`. Those of `end-to-end` run the built programs.
 pub const TESTED: [&str; 5] =
     ["--workspace", "--exclude", "end-to-end", "--features", "crore/engine"];
-/// What the tests of a package switch on in its own library.
+/// Features of libraries that their own tests switch on.
 const TESTED_FEATURES: &str = "crore/engine,broker/line-protocol,client/scenarios";
 
 /// Builds `target/release/crore`, as users do.

@@ -20,8 +20,8 @@ use brokers::secured::{Listener, PASSWORD};
 use brokers::{Kafka, Plan};
 use end_to_end::PATIENCE;
 use end_to_end::cluster::{
-    Follower, Nodes, Publisher, living, publish_to, publish_within, readiness, told,
-    wait_until_ready,
+    Follower, Nodes, Publisher, configuration, configuration_with, living, publish_to,
+    publish_within, readiness, told, wait_until, wait_until_ready,
 };
 use end_to_end::curl::{curl, publish};
 use end_to_end::metrics::Metrics;
@@ -29,7 +29,7 @@ use end_to_end::native::{Frame, Native};
 use end_to_end::process::Process;
 use end_to_end::secured::{engine_command, login, publish_once_taken, text_of, trust};
 use end_to_end::server::{Place, Server};
-use end_to_end::tokens::{self, Issuer, revoke};
+use end_to_end::tokens::{Issuer, revoke};
 use end_to_end::tools::{crore, node as node_script};
 use serde_json::{Value, json};
 
@@ -202,28 +202,6 @@ impl Cluster {
     }
 }
 
-fn configuration(kafka: &Kafka, number: usize, data: &Path, issuer: &Issuer) -> String {
-    // Without a token a client may do everything, so only those with one can be revoked.
-    let anyone = "anonymous_subscribe = [\"#\"]\nanonymous_publish = [\"#\"]\n\
-                  anonymous_history = [\"#\", \"$sys/#\"]\n[sys]\nnodes = true\n";
-    let node = format!("address = \"ws://n{number}.example.com\"\ndata_dir = {data:?}\n");
-    tokens::configuration(anyone, &[issuer])
-        + &configuration_with(&kafka.bootstrap(), number, &node, "")
-}
-
-/// `node` and `engine` are further lines of these sections.
-fn configuration_with(servers: &str, number: usize, node: &str, engine: &str) -> String {
-    let servers: Vec<String> = servers.split(',').map(|server| format!("\"{server}\"")).collect();
-    format!(
-        "[node]\nname = \"n{number}\"\n{node}io_threads = 2\n[tickets]\nkeys = [\"{}\"]\n\
-         [limits]\nlog_stall_timeout = \"3s\"\n\
-         [engine]\nbootstrap_servers = [{}]\n{engine}\
-         [[log]]\nname = \"orders\"\ndurability = \"engine\"\npartitions_count = 8\nage_max = \"1h\"\n",
-        "7".repeat(64),
-        servers.join(", ")
-    )
-}
-
 fn run(arguments: &[&str]) -> String {
     let output = crore().args(arguments).output().expect("the program runs");
     format!(
@@ -357,15 +335,6 @@ fn operators_see_all_nodes(cluster: &mut Cluster) {
     let text = top.lines.join("\n");
     assert!(text.contains("cluster of 3 nodes, 3 living"), "{text}");
     assert!(["n0", "n1", "n2"].iter().all(|name| text.contains(name)), "{text}");
-}
-
-#[track_caller]
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "waited for {what}");
-        thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// The status of a request with this token.

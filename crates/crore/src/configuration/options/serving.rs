@@ -72,8 +72,8 @@ options! {
     key_age_max: Duration = "30d", seconds(1, 3_650 * DAY_S), Restart;
     /// Lifetime of a ticket.
     lifetime: Duration = "1d", seconds(1, 365 * DAY_S), Reload;
-    /// Tickets that were issued before this moment are refused. In a cluster, the latest moment of any node counts for
-    /// all, and for good.
+    /// Tickets that were issued before this moment are refused. In a cluster, the latest moment of
+    /// any node counts for all, and for good.
     revoked_before: UnixMs = "0", Kind::Moment, Reload;
 }
 

@@ -23,7 +23,6 @@ use crate::protocol::flag;
 use crate::session::mqtt::WaitingRetained;
 use crate::session::mqtt::aliases::SentAlias;
 use crate::session::mqtt::encode::Outgoing;
-use crate::session::mqtt::membership::ForMember;
 use crate::session::mqtt::options::Options;
 use log::RecordView;
 use stdx::chunk::Slice;
@@ -36,20 +35,9 @@ struct Entered {
     alias: SentAlias,
 }
 
-/// The result for a message of a group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ToMember {
-    /// The client is to acknowledge it.
-    Opened,
-    /// It is sent with QoS 0, or is nothing for the client.
-    Over,
-    /// The client has no room for it now.
-    NoRoom,
-}
-
 /// The result for a message with an identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sent {
+pub(super) enum Sent {
     /// It is sent, or is nothing for the client.
     Done,
     /// The client has no room for it now.
@@ -281,7 +269,7 @@ impl Edge {
     }
 
     /// A message to a subscription with QoS 1 or 2, which may itself have QoS 0.
-    fn send_with_identifier(&mut self, index: ConnIndex, message: &Message<'_>) -> Sent {
+    pub(super) fn send_with_identifier(&mut self, index: ConnIndex, message: &Message<'_>) -> Sent {
         let (offset, qos) = (message.view.offset(), message.qos());
         let bytes_max = u64::from(self.settings.limits.outbox_bytes_max) / 2;
         let is_blocked = self.connections.slots[index].is(flag::BLOCKED);
@@ -367,42 +355,6 @@ impl Edge {
         }
         self.work.scratch = head;
         fits
-    }
-
-    /// A message of a group.
-    pub(super) fn send_to_member(
-        &mut self,
-        index: ConnIndex,
-        (member, options): (u64, Options),
-        sent: &ForMember,
-    ) -> ToMember {
-        let Some(view) = RecordView::parse(&sent.record) else {
-            return ToMember::Over;
-        };
-        let id = SubscriptionId::new(options.identifier);
-        let message = Message {
-            topic: std::str::from_utf8(&sent.topic).unwrap_or_default(),
-            partition: sent.partition,
-            record: &sent.record,
-            view,
-            options,
-            ids: id.as_slice(),
-            cause: Cause::Published,
-            filter: None,
-            member: Some(member),
-            expiry: Expiry::of(&view, self.now.unix_ms),
-        };
-        if message.expiry == Expiry::Over {
-            return ToMember::Over;
-        }
-        let open_before = self.mqtt_ref(index).map_or(0, |mqtt| mqtt.opened.iter().count());
-        match self.send_with_identifier(index, &message) {
-            Sent::NoRoom => ToMember::NoRoom,
-            Sent::Done => {
-                let open = self.mqtt_ref(index).map_or(0, |mqtt| mqtt.opened.iter().count());
-                if open > open_before { ToMember::Opened } else { ToMember::Over }
-            }
-        }
     }
 
     /// A plain subscription continues with the message at this offset when the client has room.

@@ -6,7 +6,8 @@
 //! not take it over. Invariant: a message of a group is acknowledged to its home once: when the
 //! client has acknowledged it, when it was sent with QoS 0, or when the client does not get it.
 
-use super::deliver::ToMember;
+use super::deliver::Sent;
+use super::message::{Cause, Expiry, Message};
 use super::publish::origin_of;
 use crate::edge::Edge;
 use crate::entitlement::Action;
@@ -24,13 +25,24 @@ use crate::topic::Filter;
 use log::RecordView;
 use stdx::chunk::Slice;
 use stdx::key::Key;
-use wire::mqtt::SHARED_PREFIX;
+use wire::mqtt::{SHARED_PREFIX, SubscriptionId};
 use wire::native::ErrorCode;
 
 /// The highest QoS of a shared subscription.
 const QOS_MAX: u8 = 1;
 /// The messages of a group that a member may have, at most, over all homes.
 const ROOM_MAX: u16 = 64;
+
+/// The result for a message of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ToMember {
+    /// The client is to acknowledge it.
+    Opened,
+    /// It is sent with QoS 0, or is nothing for the client.
+    Over,
+    /// The client has no room for it now.
+    NoRoom,
+}
 
 impl Edge {
     /// Joins a group, at the place of its filter in SUBSCRIBE. `shared` is the whole filter.
@@ -274,6 +286,42 @@ impl Edge {
         let client = Options::pending(place);
         self.answer_filter(index, client, super::subscribe::granted(options));
         self.settled_for_renewal(index);
+    }
+
+    /// A message of a group.
+    fn send_to_member(
+        &mut self,
+        index: ConnIndex,
+        (member, options): (u64, Options),
+        sent: &ForMember,
+    ) -> ToMember {
+        let Some(view) = RecordView::parse(&sent.record) else {
+            return ToMember::Over;
+        };
+        let id = SubscriptionId::new(options.identifier);
+        let message = Message {
+            topic: std::str::from_utf8(&sent.topic).unwrap_or_default(),
+            partition: sent.partition,
+            record: &sent.record,
+            view,
+            options,
+            ids: id.as_slice(),
+            cause: Cause::Published,
+            filter: None,
+            member: Some(member),
+            expiry: Expiry::of(&view, self.now.unix_ms),
+        };
+        if message.expiry == Expiry::Over {
+            return ToMember::Over;
+        }
+        let open_before = self.mqtt_ref(index).map_or(0, |mqtt| mqtt.opened.iter().count());
+        match self.send_with_identifier(index, &message) {
+            Sent::NoRoom => ToMember::NoRoom,
+            Sent::Done => {
+                let open = self.mqtt_ref(index).map_or(0, |mqtt| mqtt.opened.iter().count());
+                if open > open_before { ToMember::Opened } else { ToMember::Over }
+            }
+        }
     }
 }
 
