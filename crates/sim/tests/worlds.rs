@@ -12,7 +12,7 @@ const MUTATION_SEEDS: u64 = 60;
 /// The number of worlds in which most native clients speak JSON.
 const JSON_SEEDS: u64 = 60;
 /// The number of worlds that all have clients of MQTT.
-const MQTT_SEEDS: u64 = 48;
+const MQTT_SEEDS: u64 = 30;
 /// The number of worlds with hand-overs of shards.
 const UPGRADE_SEEDS: u64 = 60;
 
