@@ -49,8 +49,8 @@ impl Trust {
         Ok(Trust { authorities, revoked })
     }
 
-    /// The library's verifier. Of a chain the first certificate may be revoked; a list that is out
-    /// of date still holds.
+    /// The library's verifier. Only the first certificate of a chain may be revoked. An expired
+    /// list stays in force.
     pub(crate) fn verifier(
         &self,
         settings: &ClientCertificates,

@@ -108,8 +108,9 @@ options! {
 }
 
 options! {
-    /// Permissions of the users of entitlement.users_file and tls.client_ca_file. A user has those
-    /// of all grants with its name, and of all grants without one. Any number of them.
+    /// Permissions of the users of entitlement.users_file and tls.client_ca_file. A user has the
+    /// permissions of every grant with its name, and of every grant without a name. There may be
+    /// any number of grants.
     table "grant": GrantTable;
 
     /// The user; `{sub}` in the filters. Not given: every user.

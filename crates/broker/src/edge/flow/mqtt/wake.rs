@@ -147,7 +147,7 @@ impl Edge {
         let Some((name, options)) = self.holds_as(index, at) else {
             return false;
         };
-        // Of one that waits for its home, the session knows the cursor.
+        // While the subscription waits for its home, the session has its cursor.
         let is_due = !Options::is_pending(self.subscriptions[at].client) || {
             let waking = self.mqtt_ref(index).and_then(|mqtt| mqtt.waking.as_ref());
             let sent = waking.and_then(|waking| waking.sent_through(&name, partition));
