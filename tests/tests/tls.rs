@@ -166,6 +166,9 @@ fn application_protocols_are_negotiated() {
     let agreed = secure.openssl(&["-alpn", "h2,http/1.1"], "");
     let said = String::from_utf8_lossy(&agreed.stdout).into_owned();
     assert!(said.contains("ALPN protocol: http/1.1"), "{said}");
+    let agreed = secure.openssl(&["-alpn", "mqtt"], "");
+    let said = String::from_utf8_lossy(&agreed.stdout);
+    assert!(said.contains("ALPN protocol: mqtt"), "{said}");
     let refused = secure.openssl(&["-alpn", "h2"], "");
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && said.contains("no application protocol"), "{said}");

@@ -54,7 +54,6 @@ mod interests;
 mod memory;
 mod mirror;
 mod occupancy;
-mod one;
 mod partitions;
 mod proposals;
 mod publication;
@@ -62,6 +61,7 @@ mod publish;
 mod queue;
 mod rates;
 mod read;
+mod record;
 mod restore;
 mod retained;
 mod retention;
@@ -271,7 +271,7 @@ impl Home {
                 None => self.consumed(from),
             },
             ToHome::FindRetained(asked) => self.in_turn(Work::Retained(from, asked), turn),
-            ToHome::ReadOne(asked) => self.in_turn(Work::One(from, asked), turn),
+            ToHome::ReadRecord(asked) => self.in_turn(Work::Record(from, asked), turn),
             ToHome::Claim(claim) => {
                 self.consumed(from);
                 self.claim(from.edge, claim, turn);
@@ -415,7 +415,7 @@ impl Home {
             }
             Work::Group(asked) => (groups::OF_GROUP, self.scan_for_group(asked, turn)),
             Work::Retained(from, asked) => (from, self.find_retained(&asked)),
-            Work::One(from, asked) => (from, self.read_one(asked)),
+            Work::Record(from, asked) => (from, self.read_record(asked)),
             Work::History(from, query) => (from, self.history(turn.now_ms, &query, Known::Nothing)),
             Work::Answer(share, token, result) => {
                 let parked = self.queue.answered(share, token);
@@ -458,8 +458,8 @@ impl Home {
             (Question::Group(asked), Answer::Scan { records, through, .. }) => {
                 self.group_page(&asked, records, through, turn)
             }
-            (Question::One(asked), Answer::Scan { records, .. }) => {
-                self.one_from_disk(asked, records)
+            (Question::Record(asked), Answer::Scan { records, .. }) => {
+                self.record_from_disk(asked, records)
             }
             (Question::Start(asked, through), Answer::Start { prev, damaged, .. }) => {
                 let found = match prev {

@@ -2,7 +2,7 @@
 //! each log.
 
 use crate::mail::{
-    Publish, ReadFilter, ReadHistory, ReadOne, ReadTopic, RequestClass, Start, Subscribe, ToHome,
+    Publish, ReadFilter, ReadHistory, ReadRecord, ReadTopic, RequestClass, Start, Subscribe, ToHome,
 };
 use crate::settings::Settings;
 
@@ -31,7 +31,7 @@ impl ToHome {
             }
             ToHome::Read(ReadTopic { partition, .. })
             | ToHome::ReadFilter(ReadFilter { partition, .. })
-            | ToHome::ReadOne(ReadOne { partition, .. }) => {
+            | ToHome::ReadRecord(ReadRecord { partition, .. }) => {
                 RequestClass::Pages(settings.log_number(*partition))
             }
         }

@@ -22,8 +22,11 @@ use crate::handshake::Captured;
 use crate::suites::provider;
 use crate::x509;
 
-/// The one application protocol (RFC 7301): WebSocket begins with it, too.
+/// The application protocol of HTTP (RFC 7301). WebSocket begins with it, too.
 pub(crate) const ALPN: &[u8] = b"http/1.1";
+/// The application protocol of MQTT. It decides nothing: the first byte of a connection tells MQTT
+/// from HTTP.
+const ALPN_MQTT: &[u8] = b"mqtt";
 
 /// The settings of a server.
 #[derive(Clone, Debug)]
@@ -134,7 +137,7 @@ fn configuration(
     };
     let mut config = builder.with_cert_resolver(certificates.clone());
     config.ignore_client_order = true;
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = vec![ALPN.to_vec(), ALPN_MQTT.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.ticketer = Ticketer::new().map_err(of_library)?;
     config.send_tls13_tickets = 1;

@@ -242,7 +242,7 @@ impl Edge {
             }
             ToEdge::Message { index, record } => self.deliver(home, TopicIndex(index), &record),
             ToEdge::RetainedFound(found) => self.retained_found(home, &found),
-            ToEdge::One(one) => self.one_read(one),
+            ToEdge::RecordFound(found) => self.record_found(found),
             ToEdge::SessionsSleep(do_sleep) => self.mqtt.note_sleepers(home, do_sleep),
             ToEdge::Claimed { name, connection, result } => {
                 self.claimed(&name, connection, result);

@@ -425,7 +425,7 @@ fn again(from: super::work::Caller, question: Question) -> Work {
         Question::Page(reading, _) => Work::Page(from, reading),
         Question::Scan(scan, _) => Work::Scan(from, scan),
         Question::Group(asked) => Work::Group(asked),
-        Question::One(asked) => Work::One(from, asked),
+        Question::Record(asked) => Work::Record(from, asked),
         Question::Start(asked, _) => Work::Subscribe(from, asked),
         Question::HistoryStart(query, _) | Question::History(query, _) => {
             // Records that a page of damage has passed over are asked for again.

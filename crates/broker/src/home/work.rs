@@ -5,7 +5,7 @@
 
 use crate::disk::{DiskAnswer, DiskQuery, Token};
 use crate::mail::{
-    Code, EdgeId, FindRetained, Gap, ReadFilter, ReadHistory, ReadOne, ReadTopic, RequestClass,
+    Code, EdgeId, FindRetained, Gap, ReadFilter, ReadHistory, ReadRecord, ReadTopic, RequestClass,
     Subscribe, ToEdge,
 };
 use stdx::chunk::Slice;
@@ -40,7 +40,7 @@ pub(super) enum Work {
     /// A page of retained messages.
     Retained(Caller, FindRetained),
     /// One record.
-    One(Caller, ReadOne),
+    Record(Caller, ReadRecord),
     /// A page of history.
     History(Caller, HistoryQuery),
     /// The beginning of a subscription that has waited for a mirror in vain.
@@ -108,7 +108,7 @@ pub(super) enum Question {
     /// A page for a group.
     Group(GroupScan),
     /// One record.
-    One(ReadOne),
+    Record(ReadRecord),
     /// The beginning of a subscription; records through this offset were asked about.
     Start(Subscribe, u64),
     /// The beginning of a topic's history; records through this offset were asked about.
@@ -127,7 +127,7 @@ impl Question {
                 ToEdge::Refused { subscription, code }
             }
             Question::Group(asked) => return Step::GroupFails(asked),
-            Question::One(asked) => asked.answer(Err(code)),
+            Question::Record(asked) => asked.answer(Err(code)),
             Question::HistoryStart(query, _) | Question::History(query, _) => {
                 ToEdge::History { reply: query.asked.reply, result: Err(code) }
             }

@@ -48,7 +48,7 @@ pub enum ToEdge {
     /// A page of retained messages.
     RetainedFound(RetainedFound),
     /// One record, or none.
-    One(One),
+    RecordFound(RecordFound),
     /// A client has its name from here on. Where the connection has ended meanwhile, its edge gives
     /// the name back, and the session.
     Claimed {
@@ -208,7 +208,7 @@ pub struct RetainedFound {
 
 /// A record that was asked for by its position.
 #[derive(Clone, Debug)]
-pub struct One {
+pub struct RecordFound {
     /// The connection that asked.
     pub connection: Key,
     /// The partition.
@@ -317,7 +317,7 @@ impl ToEdge {
             | ToEdge::FilterGranted { .. }
             | ToEdge::FilterPage(_)
             | ToEdge::RetainedFound(_)
-            | ToEdge::One(_)
+            | ToEdge::RecordFound(_)
             | ToEdge::Claimed { .. }
             | ToEdge::TakenOver { .. }
             | ToEdge::Group(_)

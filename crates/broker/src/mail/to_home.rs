@@ -47,8 +47,9 @@ pub enum ToHome {
     /// Retained messages of the topics that a filter covers. Answered by
     /// [`ToEdge::RetainedFound`].
     FindRetained(FindRetained),
-    /// One record of a partition, for a client that is sent it again. Answered by [`ToEdge::One`].
-    ReadOne(ReadOne),
+    /// One record of a partition, for a client that is sent it again. Answered by
+    /// [`ToEdge::RecordFound`].
+    ReadRecord(ReadRecord),
     /// A client takes its name, which ends the connection that has it. Answered by
     /// [`ToEdge::Claimed`].
     Claim(Claim),
@@ -193,7 +194,7 @@ pub struct FindRetained {
 
 /// Asks for one record, by its position.
 #[derive(Clone, Copy, Debug, Hand)]
-pub struct ReadOne {
+pub struct ReadRecord {
     /// A partition of this home.
     pub partition: PartitionId,
     /// The record's position, as it was when the record was sent.

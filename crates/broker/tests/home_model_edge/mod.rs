@@ -225,7 +225,7 @@ impl Edge {
             | ToEdge::FilterPage(..)
             | ToEdge::Described(..)
             | ToEdge::RetainedFound(..)
-            | ToEdge::One(..)
+            | ToEdge::RecordFound(..)
             | ToEdge::Claimed { .. }
             | ToEdge::TakenOver { .. }
             | ToEdge::Group(..)

@@ -98,7 +98,7 @@ impl Home {
             | ToHome::Positions
             | ToHome::Publish(_)
             | ToHome::ReadFilter(_)
-            | ToHome::ReadOne(_)
+            | ToHome::ReadRecord(_)
             | ToHome::FindRetained(_)
             | ToHome::Claim(_)
             | ToHome::Leave(_)

@@ -136,7 +136,7 @@ pub fn text_of(letter: &ToEdge) -> String {
         ToEdge::Claimed { .. }
         | ToEdge::TakenOver { .. }
         | ToEdge::Group(_)
-        | ToEdge::One(_)
+        | ToEdge::RecordFound(_)
         | ToEdge::SessionsSleep(_) => format!("{letter:?}"),
         ToEdge::Stalled { is_stalled: true, .. } => "stalled".into(),
         ToEdge::Stalled { is_stalled: false, .. } => "goes on".into(),

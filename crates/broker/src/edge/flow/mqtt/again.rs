@@ -13,7 +13,9 @@ use super::wake::does_match;
 use crate::edge::Edge;
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
-use crate::mail::{Gap, GapReason, One, OpenDelivery, ReadOne, SleepingSubscription, ToHome};
+use crate::mail::{
+    Gap, GapReason, OpenDelivery, ReadRecord, RecordFound, SleepingSubscription, ToHome,
+};
 use crate::position::Position;
 use crate::protocol::flag;
 use crate::session::mqtt::Link;
@@ -48,16 +50,16 @@ impl Edge {
                 mqtt.opened.set_reading(true);
             }
             let position = Position { epoch: open.epoch, offset: open.offset };
-            let asked = ReadOne { partition: open.partition, position, connection };
-            self.request(self.settings.home_of(open.partition), ToHome::ReadOne(asked));
+            let asked = ReadRecord { partition: open.partition, position, connection };
+            self.request(self.settings.home_of(open.partition), ToHome::ReadRecord(asked));
             return true;
         }
         false
     }
 
     /// The record of a message that is to be sent again has come, or is lost.
-    pub(crate) fn one_read(&mut self, one: One) {
-        let One { connection, partition, offset, result } = one;
+    pub(crate) fn record_found(&mut self, found: RecordFound) {
+        let RecordFound { connection, partition, offset, result } = found;
         if self.connections.slots.get(connection).is_none() {
             return;
         }

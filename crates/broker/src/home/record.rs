@@ -8,7 +8,7 @@ use super::Home;
 use super::read::offset_of;
 use super::work::{Asking, Question, Step};
 use crate::disk::DiskQuery;
-use crate::mail::{Code, One, PageLimits, ReadOne, ToEdge};
+use crate::mail::{Code, PageLimits, ReadRecord, RecordFound, ToEdge};
 use crate::position::Standing;
 use crate::sys;
 use log::RecordView;
@@ -17,17 +17,17 @@ use stdx::chunk::Slice;
 /// The filters that cover all topics whose messages are sent to clients.
 const ALL: [&str; 2] = ["#", sys::FILTER];
 
-impl ReadOne {
+impl ReadRecord {
     /// The answer.
     pub(super) fn answer(self, result: Result<Option<(Slice, Slice)>, Code>) -> ToEdge {
-        let ReadOne { partition, position, connection } = self;
-        ToEdge::One(One { connection, partition, offset: position.offset, result })
+        let ReadRecord { partition, position, connection } = self;
+        ToEdge::RecordFound(RecordFound { connection, partition, offset: position.offset, result })
     }
 }
 
 impl Home {
     /// The record at a position, if the log still has it.
-    pub(super) fn read_one(&mut self, asked: ReadOne) -> Step {
+    pub(super) fn read_record(&mut self, asked: ReadRecord) -> Step {
         let Some(local) = self.local(asked.partition) else {
             return Step::Done(asked.answer(Ok(None)));
         };
@@ -62,11 +62,15 @@ impl Home {
             limits: PageLimits { records_max: 1, bytes_max: self.settings.limits.page_bytes },
             bytes_scanned_max: self.settings.limits.scan_bytes_max,
         };
-        Step::Ask(Box::new(Asking { local, question: Question::One(asked), query }))
+        Step::Ask(Box::new(Asking { local, question: Question::Record(asked), query }))
     }
 
     /// The disk has read the record, or has it no more.
-    pub(super) fn one_from_disk(&mut self, asked: ReadOne, records: Vec<(Slice, Slice)>) -> Step {
+    pub(super) fn record_from_disk(
+        &mut self,
+        asked: ReadRecord,
+        records: Vec<(Slice, Slice)>,
+    ) -> Step {
         let is_it = |(_, record): &(Slice, Slice)| offset_of(record) == asked.position.offset;
         let found = records.into_iter().find(is_it);
         self.queue.charge_bytes(found.as_ref().map_or(0, |(_, record)| record.len()));
