@@ -58,6 +58,8 @@ pub enum DiskRequest {
     Resume {
         /// The generation of the records that follow.
         generation: u32,
+        /// The home had given the mirror up, because the disk hung or was too slow.
+        was_slow: bool,
     },
     /// Read what memory does not hold. Answered by [`DiskLetter::Answer`].
     Read {

@@ -239,7 +239,7 @@ impl Shortage {
                 "Retained messages were lost on disk: their segment expired, and they could not be copied."
             }
             Shortage::Mirrors => {
-                "A mirror was dropped, and begins anew: its disk is full or failed, it is damaged, or the engine has lost messages. Only older history is affected."
+                "A mirror was dropped, and begins anew: its disk is full, failed or too slow, it is damaged, or the engine has lost messages. Only older history is affected."
             }
         }
     }

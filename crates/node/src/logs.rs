@@ -106,8 +106,9 @@ pub struct LogStatistics {
     /// Messages written to mirrors of logs in an engine.
     #[metric("crore_mirror_records_total")]
     pub mirrored_records: u64,
-    /// Times that a mirror was dropped as a whole, because its disk is full or broken, because it
-    /// is damaged, or because the engine has lost messages that it had.
+    /// Times that a mirror was dropped as a whole, because its disk is full, broken or too slow,
+    /// because it is damaged, or because the engine has lost messages that it had. One whose disk
+    /// hangs is counted when the disk answers again, for each thread with a part of it.
     #[metric("crore_mirrors_dropped_total")]
     pub mirrors_dropped: u64,
     /// Logs that accept nothing at present.
@@ -226,7 +227,8 @@ impl<D: Disk> LogWorker<D> {
                         });
                     }
                 }
-                DiskRequest::Resume { generation } => {
+                DiskRequest::Resume { generation, was_slow } => {
+                    self.statistics.mirrors_dropped += u64::from(was_slow);
                     if let Some(mirror) = self.mirror.as_deref_mut() {
                         mirror.take(MirrorRequest::Resume { home, generation });
                     }

@@ -43,7 +43,7 @@ use super::turn::Turn;
 use super::work::Work;
 use crate::engine::{CLOCKS_APART_MS, NAMES_MAX, Restart, RunName, Tail, TailRecord, WINDOW_MS};
 use crate::mail::{Code, EdgeId, ToEdge};
-use log::{AppendError, NewRecord, SEGMENT_HEADER_BYTES};
+use log::{AppendError, SEGMENT_HEADER_BYTES};
 use pending::Pending;
 use retained::Retains;
 use stamps::Stamps;
@@ -118,11 +118,6 @@ impl EnginePartition {
     /// holes, and nothing is missing there.
     pub fn floor(&self) -> u64 {
         self.evicted_through + 1
-    }
-
-    /// Everything up to this offset is settled.
-    pub fn through(&self) -> u64 {
-        self.through
     }
 
     /// Records up to this offset are not in memory any more.
@@ -391,55 +386,51 @@ impl Home {
     ) -> Result<Placed, Code> {
         let TailRecord { offset, time_ms, ref publication, .. } = *record;
         let checked = Checked::tailed(local, publication)?;
-        let record_bytes = checked.record_bytes;
-        let topic = match self.interests.topics.find(&publication.topic, local) {
-            Some(topic) => topic,
-            None => self.insert_topic(&publication.topic, local)?,
-        };
-        let last = self.interests.topics.get(topic).map_or(0, |topic| topic.last());
-        let prev = self.partitions[local as usize].reach(last);
-        let new = checked.record(time_ms, topic, prev, publication);
         let share = self.partitions[local as usize].share;
-        let slice = match self.hold_tailed(local, share, offset, &new, record_bytes, turn) {
-            Some(slice) => slice,
-            None => {
-                // No room even for it alone. It is delivered, and memory begins behind it.
-                let mut head = Vec::new();
-                new.encode_head(offset, &mut head).map_err(|_| Code::Internal)?;
-                while self.evict_segment(local, turn) {}
-                self.partitions[local as usize].log.skip_to(offset + 1);
-                if let Some(engine) = self.engine_of(local) {
-                    engine.evicted(offset);
+        let needed = checked.record_bytes + SEGMENT_HEADER_BYTES as u64;
+        let mut has_room = self.make_room(share, needed, turn);
+        while has_room {
+            // Eviction may have made the topic unknown.
+            let (topic, prev) = self.topic_and_last(local, &publication.topic)?;
+            let new = checked.record(time_ms, topic, prev, publication);
+            match self.hold(local, |log| log.append(turn.memory, Some(offset), &new)) {
+                Ok(appended) => {
+                    if let Some(entry) = self.interests.topics.get_mut(topic) {
+                        entry.set_last(offset);
+                    }
+                    return Ok(Placed { local, topic, offset, record: appended.slice });
                 }
-                self.statistics.uncached += 1;
-                Slice::concatenation_of(&[&head, &publication.payload])
+                Err(AppendError::Memory(_)) => has_room = self.evict_oldest(share, turn),
+                Err(_) => has_room = false,
             }
-        };
+        }
+        // No room even for it alone. It is delivered, and memory begins behind it.
+        while self.evict_segment(local, turn) {}
+        let (topic, prev) = self.topic_and_last(local, &publication.topic)?;
+        let new = checked.record(time_ms, topic, prev, publication);
+        let mut head = Vec::new();
+        new.encode_head(offset, &mut head).map_err(|_| Code::Internal)?;
+        let slice = Slice::concatenation_of(&[&head, &publication.payload]);
+        self.partitions[local as usize].log.skip_to(offset + 1);
+        if let Some(engine) = self.engine_of(local) {
+            engine.evicted(offset);
+        }
         if let Some(entry) = self.interests.topics.get_mut(topic) {
             entry.set_last(offset);
         }
+        self.statistics.uncached += 1;
         Ok(Placed { local, topic, offset, record: slice })
     }
 
-    fn hold_tailed(
-        &mut self,
-        local: u32,
-        share: usize,
-        offset: u64,
-        record: &NewRecord<'_>,
-        record_bytes: u64,
-        turn: &mut Turn<'_>,
-    ) -> Option<Slice> {
-        if !self.make_room(share, record_bytes + SEGMENT_HEADER_BYTES as u64, turn) {
-            return None;
-        }
-        loop {
-            match self.hold(local, |log| log.append(turn.memory, Some(offset), record)) {
-                Ok(appended) => return Some(appended.slice),
-                Err(AppendError::Memory(_)) if self.evict_oldest(share, turn) => {}
-                Err(_) => return None,
-            }
-        }
+    /// The topic, which becomes known if it was not, and the offset that its next record names as
+    /// the one before.
+    fn topic_and_last(&mut self, local: u32, name: &[u8]) -> Result<(u32, u64), Code> {
+        let topic = match self.interests.topics.find(name, local) {
+            Some(topic) => topic,
+            None => self.insert_topic(name, local)?,
+        };
+        let last = self.interests.topics.get(topic).map_or(0, |topic| topic.last());
+        Ok((topic, self.partitions[local as usize].reach(last)))
     }
 
     /// A record that cannot be kept nor delivered: memory begins behind it, and all streams of the

@@ -34,7 +34,7 @@ struct Place {
     local: u32,
     topic: u32,
     last: u64,
-    /// CatchUp this offset the topic has never had a record.
+    /// Behind this offset the topic has never had a record.
     reach: u64,
     /// The oldest record that is served; none if none is.
     oldest: Option<u64>,

@@ -18,6 +18,7 @@
 //! - a start serves what the mirror had only after the tail has brought the mirror's newest record
 //!   again, in the same lineage: then the engine has every record that the mirror has.
 
+use super::engine::EnginePartition;
 use super::stall::Silence;
 use super::turn::Turn;
 use super::work::{HistoryQuery, Question, Work};
@@ -45,6 +46,8 @@ pub(super) struct Mirror {
     asked: VecDeque<u32>,
     bytes: u64,
     silence: Silence,
+    /// Given up because the disk hangs, or is too far behind.
+    was_slow: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
@@ -99,6 +102,15 @@ impl Mirror {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.asked.push_back(bytes);
         self.bytes += u64::from(bytes);
+    }
+}
+
+impl EnginePartition {
+    /// The mirror has dropped records before the partition serves what it had.
+    pub fn raise_mirrored(&mut self, floor: u64) {
+        if let Some(found) = self.found.as_deref_mut() {
+            found.content.mirrored.floor = found.content.mirrored.floor.max(floor);
+        }
     }
 }
 
@@ -247,7 +259,9 @@ impl Home {
         {
             mirror.state = State::Resuming;
             mirror.push(0);
-            turn.out.ask(share, DiskRequest::Resume { generation: mirror.generation });
+            let was_slow = std::mem::take(&mut mirror.was_slow);
+            let generation = mirror.generation;
+            turn.out.ask(share, DiskRequest::Resume { generation, was_slow });
         }
     }
 
@@ -259,6 +273,7 @@ impl Home {
         let was_open = mirror.is_open();
         mirror.generation = mirror.generation.wrapping_add(1);
         mirror.state = state;
+        mirror.was_slow |= was_open && state == State::Ready;
         mirror.asked.clear();
         mirror.bytes = 0;
         if was_open {
@@ -392,7 +407,8 @@ impl Home {
         let floor = mirrored.floor.max(1);
         let former = (partition.disk_floor, partition.forgotten_through);
         (partition.disk_floor, partition.forgotten_through) = (floor, floor - 1);
-        if topics.iter().any(|(name, last)| !self.know_mirrored(local, name, *last)) {
+        let mut kept = topics.iter().filter(|(_, last)| *last >= floor);
+        if kept.any(|(name, last)| !self.know_mirrored(local, name, *last)) {
             // A topic that is not known has no record behind the greatest forgotten offset.
             let partition = &mut self.partitions[local as usize];
             (partition.disk_floor, partition.forgotten_through) = former;

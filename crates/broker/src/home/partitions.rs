@@ -93,7 +93,7 @@ impl HomePartition {
         if self.has_disk { self.disk_floor.min(self.oldest()) } else { self.oldest() }
     }
 
-    /// CatchUp this offset a topic has never had a record: its newest, or the end of the damage
+    /// Behind this offset a topic has never had a record: its newest, or the end of the damage
     /// behind that.
     pub fn reach(&self, last: u64) -> u64 {
         last.max(self.damaged_through)
@@ -112,19 +112,10 @@ impl HomePartition {
         self.engine.is_some() || offset >= self.disk_floor
     }
 
-    /// Everything up to this offset is settled. In an engine's partition holes may lie behind the
-    /// newest record.
-    pub fn through(&self) -> u64 {
-        self.engine.as_ref().map_or(self.log.head(), |engine| engine.through())
-    }
-
-    /// Compares a position with this partition. One in a hole behind the newest record is that of
-    /// the record.
+    /// Compares a position with this partition. Positions name records: one in a hole behind the
+    /// newest record is that of a lost one, in place of which the engine has the hole.
     pub fn standing(&self, position: Position) -> Standing {
-        match self.lineages.standing(position, self.through()) {
-            Standing::After(offset) => Standing::After(offset.min(self.log.head())),
-            other @ (Standing::UnknownEpoch | Standing::BeyondHead) => other,
-        }
+        self.lineages.standing(position, self.log.head())
     }
 
     /// Whether the stream to an edge has lost something to eviction.

@@ -312,7 +312,7 @@ fn two_unclean_elections() {
 }
 
 /// Positions name records, and no hole behind them: another node may not know which leader made
-/// the hole. A lineage begins behind the last record before it, on every node.
+/// the hole. So a position in a hole is that of a record that the engine has lost. A lineage begins behind the last record before it, on every node.
 #[test]
 fn positions_name_records() {
     script! { in_engine(), "
@@ -323,7 +323,7 @@ fn positions_name_records() {
         filter e0 s2 # => e0 filter s2 p0 through 7:2
         history a => e0 history head 2 [1<0 one]
         tails => through 4 lineage 7 pending 0 caught-up available
-        sub e0 s3 b since 7:4 => e0 granted s3 i1 g2 live through 2
+        sub e0 s3 b since 7:4 => e0 granted s3 i1 g2 replaying through 0 gap 0..0 BeyondHead
         unfilter e0 #
         lineage 9
         tail 6 b three => e0 message i1 6<2 three
@@ -397,10 +397,23 @@ fn bounds_do_not_stop_the_tail() {
             e0 released i0
             e0 released i1
             e0 announce i1 c
-            e0 message i1 3<0 3000 bytes
+            e0 message i1 3<2 3000 bytes
         history c => e0 history head 3 []
         history c 7:0 => e0 history head 3 gap 0..3 Evicted []
         count => topics 1 records 0 retained 0 indexes 1 lagging 0
+    " }
+}
+
+/// The room for a record is that of the last other one of its topic, which was forgotten with it.
+#[test]
+fn a_record_evicts_its_topic() {
+    script! { Setup { log_bytes_max: 1_200, segment_bytes: 400, ..in_engine() }, "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        tail 1 a x*100 | b x*100 | c x*100 | d x*100 | e x*100
+        tail 6 a x*600
+        history a => e0 history head 6 [6<3 600 bytes]
+        history a 7:1 => e0 history head 6 gap 1..3 Evicted [6<3 600 bytes]
+        sub e0 s1 a since 7:1 => e0 granted s1 i0 g1 replaying through 3 gap 1..3 Evicted
     " }
 }
 

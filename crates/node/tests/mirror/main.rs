@@ -75,6 +75,7 @@ fn a_mirror_that_hangs_costs_history_and_nothing_else() {
     // It begins anew, and history grows again.
     node.is_hanging = false;
     node.pass(100);
+    assert_eq!(node.worker().statistics().mirrors_dropped, 1, "the log says so");
     let begins = node.head() + 1;
     engine.append(300);
     node.read(&engine);
@@ -137,6 +138,20 @@ fn a_start_serves_what_the_mirror_had() {
     node.read(&engine);
     serves_from(&mut node, &engine, 1);
     assert_eq!(node.home.statistics().mirrors_lost, 0);
+}
+
+/// The log thread drops old records while the tail is on its way to the mirror's end.
+#[test]
+fn a_start_knows_what_the_mirror_drops_meanwhile() {
+    let (mut engine, mut node) = begun(300);
+    node.pass(1_100);
+    let mut node = node.restart(Life::Killed);
+    engine.append(50);
+    let tail = node.mirrored().expect("the mirror has an end");
+    node.begin(engine.following(&tail));
+    node.hear_floor(120);
+    node.read(&engine);
+    assert_eq!(node.oldest(), 120);
 }
 
 /// The engine has lost the mirror's newest records and has others in their places.

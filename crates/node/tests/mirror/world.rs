@@ -1,6 +1,6 @@
 //! The parts of a test: an engine's partition as a list, and a node of a home and a log thread.
 
-use broker::disk::DiskRequest;
+use broker::disk::{DiskLetter, DiskRequest};
 use broker::engine::*;
 use broker::home::{Home, HomeOutputs};
 use broker::mail::*;
@@ -297,6 +297,13 @@ impl Node {
             let tail = Tail { partition: PARTITION, records: records.to_vec(), through };
             self.hear(EngineLetter::Tail(tail));
         }
+    }
+
+    /// The log thread says that it has dropped everything below an offset.
+    pub fn hear_floor(&mut self, floor: u64) {
+        let letter = DiskLetter::Floor { floors: vec![(PARTITION, floor)], topics: Vec::new() };
+        let now = self.now();
+        self.home.disk(now, 0, letter, &mut self.memory, &mut self.out);
     }
 
     fn hear(&mut self, letter: EngineLetter) {

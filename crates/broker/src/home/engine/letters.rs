@@ -35,12 +35,16 @@ pub struct TailState {
     pub lineage: u32,
     /// Everything up to this offset is settled: the engine continues behind it.
     pub through: u64,
+    /// The tail has passed the records that only prime: the partition is served.
+    pub has_begun: bool,
     /// The tail has passed the head of the beginning.
     pub is_caught_up: bool,
     /// Publications of this node that wait for the tail.
     pub pending: usize,
     /// The partition takes publications.
     pub is_available: bool,
+    /// The least offset that memory or the mirror may have.
+    pub floor: u64,
 }
 
 impl Letters {
@@ -84,9 +88,11 @@ impl Home {
                 topic_id: engine.began.map(|began| began.topic_id),
                 lineage: partition.lineages.present_epoch() as u32,
                 through: engine.through,
+                has_begun: engine.began.is_some_and(|it| engine.through >= it.primed_through),
                 is_caught_up: engine.began.is_some_and(|began| engine.through >= began.head),
                 pending: engine.pending.len(),
                 is_available: !engine.is_closed(),
+                floor: partition.floor(),
             })
         })
     }

@@ -158,7 +158,7 @@ pub fn disk_text(request: &DiskRequest) -> String {
             format!("append g{generation} {} {}", text(topic), record(appended))
         }
         DiskRequest::Describe { from, .. } => format!("disk describe from {from}"),
-        DiskRequest::Resume { generation } => format!("disk resume g{generation}"),
+        DiskRequest::Resume { generation, .. } => format!("disk resume g{generation}"),
         DiskRequest::Read { query, .. } => match query {
             DiskQuery::Page { topic, after, through, .. } => {
                 format!("ask page {} {after}..{through}", text(topic))
