@@ -11,7 +11,7 @@ use super::partition::Partition;
 use super::producer::{Producer, ProducerFaults};
 use super::tail::{Reader, TailSettings};
 use crate::network::fold;
-use broker::engine::{EngineLetter, EngineRequest};
+use broker::engine::{EngineLetter, EngineRequest, MirrorEnd};
 use broker::mail::{Code, PartitionId, Publication};
 use std::collections::VecDeque;
 use stdx::prng::Prng;
@@ -69,6 +69,21 @@ pub enum EngineFault {
     Close(usize, bool),
 }
 
+/// The part of a partition that a node serves.
+#[derive(Clone, Copy, Debug)]
+pub struct Served {
+    /// It may have nothing at or below this offset.
+    pub above: u64,
+    /// It has everything above this offset, and may have more; none if it has nothing more.
+    pub at_least_above: Option<u64>,
+    /// It has read everything up to this offset.
+    pub through: u64,
+}
+
+fn end_of(ends: &[MirrorEnd], index: usize) -> Option<MirrorEnd> {
+    ends.iter().find(|end| end.partition.0 as usize == index).copied()
+}
+
 #[derive(Default)]
 struct HomeSide {
     credit: i64,
@@ -81,6 +96,11 @@ struct NodeSide {
     producers: Vec<Producer>,
     /// The availability that each partition's home knows.
     told: Vec<Option<bool>>,
+    /// The ends of its mirror's partitions, until they begin.
+    mirrored: Vec<Option<MirrorEnd>>,
+    /// The least offset that a node serves which drops history for room: at present, and the
+    /// greatest so far.
+    floors: Vec<Option<(u64, u64)>>,
     away_until_ms: u64,
 }
 
@@ -128,8 +148,8 @@ impl Engine {
         }
     }
 
-    /// A node begins, with so many homes.
-    pub fn start(&mut self, node: usize, homes: usize) {
+    /// A node begins, with so many homes, and the ends of its mirror's partitions.
+    pub fn start(&mut self, node: usize, homes: usize, ends: &[MirrorEnd]) {
         let count = self.partitions.len();
         let home = || HomeSide { credit: self.settings.credit.into(), ..HomeSide::default() };
         self.nodes[node] = Some(NodeSide {
@@ -137,6 +157,8 @@ impl Engine {
             readers: vec![Reader::due_at(self.now_ms); count],
             producers: (0..count).map(|_| Producer::default()).collect(),
             told: vec![None; count],
+            mirrored: (0..count).map(|index| end_of(ends, index)).collect(),
+            floors: vec![None; count],
             away_until_ms: self.away_until_ms[node],
         });
     }
@@ -454,7 +476,9 @@ impl Engine {
                 let life = partition.life();
                 let newest = life.resolve(life.present(), partition.visible());
                 let newest = newest.map(|id| life.entry(id).clone()).into_iter().collect();
-                letters.push((reader.begin(id, partition, &settings, self.unix_ms), newest));
+                let end = side.mirrored[index].take();
+                let begin = reader.begin(id, partition, &settings, self.unix_ms, end.as_ref());
+                letters.push((begin, newest));
             } else if side.homes[home].credit > 0 {
                 let bytes = side.homes[home].credit.clamp(0, i64::from(u32::MAX)) as u32;
                 let life = partition.life();
@@ -480,10 +504,23 @@ impl Engine {
         }
     }
 
-    /// The offset above which a node serves a partition, and the one that it has read.
-    pub fn served(&self, node: usize, index: usize) -> Option<(u64, u64)> {
-        let reader = &self.nodes[node].as_ref()?.readers[index];
-        reader.has_begun().then_some((reader.served_above, reader.through))
+    /// The part of a partition that a node serves.
+    pub fn served(&self, node: usize, index: usize) -> Option<Served> {
+        let side = self.nodes[node].as_ref()?;
+        let reader = &side.readers[index];
+        let floor = side.floors[index];
+        let above = floor.map_or(0, |(_, greatest)| greatest - 1).max(reader.served_above);
+        let at_least_above = floor.map(|(present, _)| (present - 1).max(reader.served_above));
+        let through = reader.through;
+        reader.has_begun().then_some(Served { above, at_least_above, through })
+    }
+
+    /// A node that drops history for room has every message of a partition from an offset on.
+    pub fn note_floor(&mut self, node: usize, index: usize, floor: u64) {
+        if let Some(side) = &mut self.nodes[node] {
+            let known = &mut side.floors[index];
+            *known = Some((floor, known.map_or(floor, |(_, greatest)| greatest.max(floor))));
+        }
     }
 
     /// Whether all nodes have read everything, and producers have nothing to send.

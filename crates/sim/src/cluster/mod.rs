@@ -5,6 +5,7 @@ pub mod engine;
 mod judge;
 pub mod life;
 mod member;
+mod mirror;
 mod node;
 pub mod oracle;
 pub mod partition;

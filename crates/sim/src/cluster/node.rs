@@ -1,6 +1,7 @@
 //! One node of a cluster: its shards and mailboxes, over the engine that all nodes share.
 
 use super::engine::Engine;
+use super::mirror::Mirror;
 use super::plan::ClusterPlan;
 use crate::faults::MailFaults;
 use crate::memory::SimMemory;
@@ -24,6 +25,7 @@ use stdx::prng::Prng;
 pub struct ClusterMailbox {
     mesh: Rc<RefCell<Mesh>>,
     engine: Rc<RefCell<Engine>>,
+    mirror: Option<Rc<RefCell<Mirror>>>,
     node: usize,
     shard: usize,
 }
@@ -33,7 +35,11 @@ impl Mailbox for ClusterMailbox {
         self.mesh.borrow_mut().send(self.shard, usize::from(to), post);
     }
 
-    fn ask(&mut self, _: u16, _: u64, _: Vec<DiskRequest>) {}
+    fn ask(&mut self, _: u16, _: u64, requests: Vec<DiskRequest>) {
+        if let Some(mirror) = &self.mirror {
+            mirror.borrow_mut().ask(self.shard, requests);
+        }
+    }
 
     fn ask_engine(&mut self, requests: Vec<EngineRequest>) {
         self.engine.borrow_mut().ask(self.node, self.shard, requests);
@@ -44,6 +50,9 @@ impl Mailbox for ClusterMailbox {
         self.engine.borrow_mut().receive(self.node, self.shard, &mut letters);
         if !letters.is_empty() {
             posts.push(Post::Engine { letters });
+        }
+        if let Some(mirror) = &self.mirror {
+            mirror.borrow_mut().receive(self.shard, posts);
         }
         self.mesh.borrow_mut().receive(self.shard, posts);
     }
@@ -60,6 +69,10 @@ pub struct Node {
     pub reactors: Vec<ClusterReactor>,
     /// Its mailboxes.
     pub mesh: Rc<RefCell<Mesh>>,
+    /// It drops history for room.
+    is_bounded: bool,
+    /// Its mirror, if it has one.
+    pub mirror: Option<Rc<RefCell<Mirror>>>,
     clock: Rc<Cell<Now>>,
     skew_ms: u64,
     /// The time of its next begin.
@@ -80,6 +93,11 @@ impl Node {
             number,
             reactors: Vec::new(),
             mesh: Rc::new(RefCell::new(mesh)),
+            is_bounded: plan.bounded[number].is_some(),
+            mirror: plan.settings_of(number).logs[0].is_mirrored.then(|| {
+                let seed = plan.seed ^ 0x03f1_4404 ^ (number as u64) << 40;
+                Rc::new(RefCell::new(Mirror::new(seed, plan.settings_of(number).clone())))
+            }),
             clock: Rc::new(Cell::new(Now { monotonic_ms: 0, unix_ms: 0 })),
             skew_ms: plan.skews_ms[number],
             down_until_ms: Some(begins_ms),
@@ -99,9 +117,13 @@ impl Node {
         let unix_ms = unix_ms + self.skew_ms;
         self.clock.set(Now { monotonic_ms: now_ms, unix_ms });
         self.mesh.borrow_mut().now_ms = now_ms;
+        if let Some(mirror) = &self.mirror {
+            let mut mirror = mirror.borrow_mut();
+            (mirror.now_ms, mirror.unix_ms) = (now_ms, unix_ms);
+        }
     }
 
-    /// Begins, with nothing in memory.
+    /// Begins, with nothing in memory but what its mirror says.
     pub fn start(
         &mut self,
         plan: &ClusterPlan,
@@ -109,26 +131,35 @@ impl Node {
         engine: &Rc<RefCell<Engine>>,
         random: &mut Prng,
     ) {
-        let settings = &plan.settings;
+        let settings = plan.settings_of(self.number);
         let edges = usize::from(settings.edges_count);
         self.lives += 1;
         let secret = plan.seed ^ (self.number as u64) << 8 ^ self.lives;
         self.down_until_ms = None;
         self.turns = 0;
         self.is_open = false;
-        engine.borrow_mut().start(self.number, usize::from(settings.homes_count));
+        let (mut restorations, ends) =
+            self.mirror.as_ref().map(|mirror| mirror.borrow_mut().open()).unwrap_or_default();
+        engine.borrow_mut().start(self.number, usize::from(settings.homes_count), &ends);
         let users = Arc::default();
         for shard in 0..edges {
-            let memory = SimMemory::new(64 << 20, Rc::default(), random.fork());
+            let mut memory = SimMemory::new(64 << 20, Rc::default(), random.fork());
             let home = shard < usize::from(settings.homes_count);
-            let home =
+            let mut home =
                 home.then(|| Home::new(settings.clone(), HomeId(shard as u16), (secret, !secret)));
+            if let Some(home) = &mut home
+                && !restorations.is_empty()
+            {
+                let restored = restorations.remove(0).restore(home, &mut memory);
+                restored.expect("memory for all topics");
+            }
             let parts = ReactorParts {
                 home,
                 net: SimNet::new(network.clone(), self.number * edges + shard),
                 mailbox: ClusterMailbox {
                     mesh: self.mesh.clone(),
                     engine: engine.clone(),
+                    mirror: self.mirror.clone(),
                     node: self.number,
                     shard,
                 },
@@ -174,6 +205,24 @@ impl Node {
         Ok(())
     }
 
+    /// Tells the model from where on the node serves, if it drops history for room.
+    pub fn note_floors(&self, shard: usize, engine: &mut Engine) {
+        if !self.is_bounded {
+            return;
+        }
+        let home = self.reactors.get(shard).and_then(|reactor| reactor.home());
+        for tail in home.into_iter().flat_map(Home::tails) {
+            if tail.has_begun {
+                engine.note_floor(self.number, tail.partition.0 as usize, tail.floor);
+            }
+        }
+    }
+
+    /// The time when the log thread of its mirror has work.
+    pub fn mirror_due_ms(&self) -> Option<u64> {
+        self.mirror.as_ref().filter(|_| self.is_up())?.borrow().work_due_ms()
+    }
+
     /// The numbers of its edges in the network.
     pub fn edges(&self, count: usize) -> std::ops::Range<usize> {
         self.number * count..(self.number + 1) * count
@@ -193,11 +242,17 @@ impl Node {
         network.borrow_mut().crash_edges(edges, leaves_data);
         self.mesh.borrow_mut().crash();
         engine.borrow_mut().stop(self.number);
+        if let Some(mirror) = &self.mirror {
+            mirror.borrow_mut().crash();
+        }
         self.down_until_ms = Some(until_ms);
     }
 
     /// Ends the faults of its mailboxes.
     pub fn calm(&mut self) {
         self.mesh.borrow_mut().faults = MailFaults { delay_ms_max: 0, late: 0.0 };
+        if let Some(mirror) = &self.mirror {
+            mirror.borrow_mut().calm();
+        }
     }
 }

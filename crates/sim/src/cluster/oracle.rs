@@ -346,6 +346,7 @@ impl ClusterOracle {
     /// told of an older record.
     pub fn gap(&mut self, engine: &Engine, told: Told, from: Position, to: Position) {
         let served = engine.served(told.node, told.partition);
+        let served = served.map(|served| (served.above, served.through));
         let (served_above, through) = served.unwrap_or((u64::MAX, 0));
         let partition = &engine.partitions[told.partition];
         if topic_of(from) != topic_of(to) {

@@ -48,8 +48,10 @@ pub struct Losses {
 pub struct ClusterPlan {
     /// The seed.
     pub seed: u64,
-    /// The settings of every node.
+    /// The settings of nodes that keep everything in memory.
     pub settings: Arc<Settings>,
+    /// The settings of nodes with a mirror, or with memory for little.
+    pub bounded: [Option<Arc<Settings>>; NODES],
     /// The engine.
     pub engine: EngineSettings,
     /// The engine's clock is so many times as fast as the world's: the window of the recognition of
@@ -126,6 +128,7 @@ impl ClusterPlan {
         }
         let mut plan = ClusterPlan {
             seed,
+            bounded: draw_bounded(seed, &settings),
             settings: Arc::new(settings),
             engine,
             engine_rate,
@@ -148,6 +151,11 @@ impl ClusterPlan {
         };
         plan.draw_schedule(&mut random);
         plan
+    }
+
+    /// The settings of a node.
+    pub fn settings_of(&self, node: usize) -> &Arc<Settings> {
+        self.bounded[node].as_ref().unwrap_or(&self.settings)
     }
 
     /// The partition of a topic.
@@ -265,6 +273,23 @@ fn topic_name(number: u64) -> String {
         1 => format!("b/{number}/x"),
         _ => format!("topic-{number}"),
     }
+}
+
+/// Draws the nodes with a mirror, and those that hold little without one.
+fn draw_bounded(seed: u64, settings: &Settings) -> [Option<Arc<Settings>>; NODES] {
+    // Drawn apart: other draws stay as they were.
+    let mut apart = Prng::new(seed ^ 0x31c1_0b0e);
+    if !apart.chance(0.4) {
+        return Default::default();
+    }
+    std::array::from_fn(|_| {
+        let mut bounded = settings.clone();
+        let log = &mut bounded.logs[0];
+        log.is_mirrored = apart.chance(0.7);
+        log.cache_bytes = [3_000, 30_000, 8 << 20][apart.below(3) as usize];
+        log.log_bytes_max = [20_000, 200_000, 64 << 20][apart.below(3) as usize];
+        apart.chance(0.8).then(|| Arc::new(bounded))
+    })
 }
 
 fn draw_losses(random: &mut Prng, bug: Option<Bug>) -> Losses {

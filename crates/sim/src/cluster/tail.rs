@@ -3,7 +3,7 @@
 use super::bug::{Bug, Planted};
 use super::life::{EntryId, Life};
 use super::partition::Partition;
-use broker::engine::{EngineLetter, LineageStart, Restart, Tail, TailRecord};
+use broker::engine::{EngineLetter, LineageStart, MirrorEnd, Restart, Tail, TailRecord};
 use broker::mail::PartitionId;
 use stdx::prng::Prng;
 
@@ -69,6 +69,8 @@ pub struct Reader {
     /// serve, or its beginning.
     pub served_above: u64,
     primed_through: u64,
+    /// A mirror serves what lies before that.
+    follows: bool,
     /// The end at its beginning.
     head: u64,
     priming: Priming,
@@ -113,11 +115,76 @@ impl Reader {
         partition: &Partition,
         settings: &TailSettings,
         unix_ms: u64,
+        mirror: Option<&MirrorEnd>,
     ) -> EngineLetter {
-        let life = partition.life();
-        if settings.is_compacted {
-            return self.begin_compacted(id, partition, settings, unix_ms);
+        self.follows = false;
+        let restart = if settings.is_compacted {
+            self.begin_compacted(id, partition, settings, unix_ms)
+        } else {
+            self.begin_at_end(id, partition, settings, unix_ms)
+        };
+        let following =
+            mirror.and_then(|end| self.follow(end, partition, settings, unix_ms, &restart));
+        EngineLetter::Restart(following.unwrap_or(restart))
+    }
+
+    /// The begin behind the end of a mirror, in place of another one: records that are older than
+    /// two windows before it are not read. None if the engine has lost it, or if the mirror has
+    /// less than the other begin serves.
+    fn follow(
+        &mut self,
+        mirror: &MirrorEnd,
+        partition: &Partition,
+        settings: &TailSettings,
+        unix_ms: u64,
+        cold: &Restart,
+    ) -> Option<Restart> {
+        let (life, expired) = (partition.life(), partition.expired);
+        let is_there = mirror.topic_id == life.topic_id
+            && (expired + 1..=cold.head).contains(&mirror.head)
+            && mirror.head > cold.primed_through
+            && (mirror.floor <= cold.primed_through + 1 || mirror.is_trimmed);
+        let from_ms = mirror.head_ms.saturating_sub(settings.primed_ms).max(1);
+        if !is_there || settings.is_compacted && from_ms < cold.complete_from_ms {
+            return None;
         }
+        let mut following =
+            Restart { primed_through: mirror.head, follows_mirror: true, ..cold.clone() };
+        if !settings.is_compacted {
+            let time_at = |offset: u64| {
+                life.path().get(offset as usize - 1).map(|id| life.entry(*id).time_ms)
+            };
+            let is_before = |offset: &u64| time_at(*offset).is_some_and(|time| time < from_ms);
+            let after = (1..mirror.head).take_while(is_before).count() as u64;
+            following.after = after.max(expired);
+            following.complete_from_ms = match following.after {
+                0 => 0,
+                after if after == expired => from_ms.max(unix_ms - settings.kept_ms),
+                _ => from_ms,
+            };
+            let lineage = life.lineage_behind(following.after);
+            following.lineages = vec![LineageStart { lineage, start: following.after + 1 }];
+            self.priming = match following.complete_from_ms {
+                0 => Priming::Primed,
+                complete_from_ms => Priming::Unknown(complete_from_ms / 1_000, None),
+            };
+            self.through = following.after;
+            let place = following.after.checked_sub(1);
+            self.last = place.and_then(|place| life.path().get(place as usize).copied());
+        }
+        (self.follows, self.served_above) = (true, 0);
+        self.primed_through = mirror.head;
+        Some(following)
+    }
+
+    fn begin_at_end(
+        &mut self,
+        id: PartitionId,
+        partition: &Partition,
+        settings: &TailSettings,
+        unix_ms: u64,
+    ) -> Restart {
+        let life = partition.life();
         let head = partition.visible();
         let expired = partition.expired;
         let served = head.saturating_sub(settings.served).max(expired);
@@ -151,7 +218,7 @@ impl Reader {
         self.through = after;
         self.last = after.checked_sub(1).and_then(|place| life.path().get(place as usize).copied());
         (self.served_above, self.primed_through, self.head) = (after, primed_through, head);
-        EngineLetter::Restart(Restart {
+        Restart {
             partition: id,
             topic_id: life.topic_id,
             lineages: vec![LineageStart { lineage: life.lineage_behind(after), start: after + 1 }],
@@ -160,7 +227,7 @@ impl Reader {
             primed_through,
             follows_mirror: false,
             head,
-        })
+        }
     }
 
     /// Begins with the first record of a compacted topic. Compaction has left everything that is
@@ -171,7 +238,7 @@ impl Reader {
         partition: &Partition,
         settings: &TailSettings,
         unix_ms: u64,
-    ) -> EngineLetter {
+    ) -> Restart {
         let (life, head) = (partition.life(), partition.visible());
         let whole_ms = settings.kept_ms;
         let complete_from_ms = if head == 0 { 0 } else { unix_ms - whole_ms };
@@ -186,7 +253,7 @@ impl Reader {
         self.topic_id = Some(life.topic_id);
         (self.through, self.last) = (0, None);
         (self.served_above, self.primed_through, self.head) = (0, primed_through, head);
-        EngineLetter::Restart(Restart {
+        Restart {
             partition: id,
             topic_id: life.topic_id,
             lineages: vec![LineageStart { lineage: life.lineage_behind(0), start: 1 }],
@@ -195,7 +262,7 @@ impl Reader {
             primed_through,
             follows_mirror: false,
             head,
-        })
+        }
     }
 
     /// The next records, at most `bytes` by their cost except for the first, and up to an offset.
@@ -237,7 +304,8 @@ impl Reader {
                     self.priming = self.priming.after(time_ms / 1_000, settings.window_s);
                 }
                 let is_primed = matches!(self.priming, Priming::Primed) && !is_filling;
-                if offset <= self.primed_through || !is_primed {
+                let is_primer = offset <= self.primed_through;
+                if is_primer && !self.follows || !is_primer && !is_primed {
                     self.served_above = self.served_above.max(offset);
                 }
             }

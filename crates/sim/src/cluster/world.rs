@@ -345,7 +345,13 @@ impl ClusterWorld {
             runnable.clear();
             self.collect_runnable(&mut runnable);
             let has_work = self.engine.borrow().work_due_ms().is_some_and(|due| due <= self.now_ms);
-            let choices = runnable.len() + self.ready.len().min(8) + usize::from(has_work);
+            let is_due = |node: &usize| {
+                self.nodes[*node].mirror_due_ms().is_some_and(|due| due <= self.now_ms)
+            };
+            let mirrors: Vec<usize> = (0..NODES).filter(is_due).collect();
+            let members = self.ready.len().min(8);
+            let others = runnable.len() + members + usize::from(has_work);
+            let choices = others + mirrors.len();
             if choices == 0 {
                 if until_settled && self.settled().is_ok() {
                     return;
@@ -357,6 +363,10 @@ impl ClusterWorld {
                 continue;
             }
             let choice = self.random.below(choices as u64) as usize;
+            if let Some(place) = choice.checked_sub(others) {
+                self.turn_mirror(mirrors[place]);
+                continue;
+            }
             match runnable.get(choice) {
                 Some((node, shard)) => self.turn(*node, *shard),
                 None if has_work && choice == runnable.len() => self.engine.borrow_mut().work(),
@@ -404,7 +414,9 @@ impl ClusterWorld {
     fn mail_due_ms(&self, node: usize, shard: usize) -> Option<u64> {
         let mesh = self.nodes[node].mesh.borrow().due_ms(shard);
         let engine = self.engine.borrow().letter_due_ms(node, shard);
-        mesh.into_iter().chain(engine).min()
+        let mirror = self.nodes[node].mirror.as_ref();
+        let mirror = mirror.and_then(|mirror| mirror.borrow().letter_due_ms(shard));
+        mesh.into_iter().chain(engine).chain(mirror).min()
     }
 
     fn has_mail(&self, node: usize, shard: usize) -> bool {
@@ -417,6 +429,7 @@ impl ClusterWorld {
         let mut take = |at: Option<u64>| next = next.into_iter().chain(at).min();
         for (number, node) in self.nodes.iter().enumerate() {
             take(node.down_until_ms);
+            take(node.mirror_due_ms());
             for shard in 0..node.reactors.len() {
                 take(self.network.borrow().wake_at_ms(number * edges + shard));
                 take(self.mail_due_ms(number, shard));
@@ -488,9 +501,17 @@ impl ClusterWorld {
         if let Err(error) = self.nodes[node].reactors[shard].turn() {
             self.oracle.fail(None, format!("node {node}, shard {shard}: {error}"));
         }
+        self.nodes[node].note_floors(shard, &mut self.engine.borrow_mut());
         if has_mail {
             let edges = usize::from(self.plan.settings.edges_count);
             self.network.borrow_mut().keep_busy(node * edges + shard);
+        }
+    }
+
+    fn turn_mirror(&mut self, node: usize) {
+        self.hash = fold(self.hash, 0x0d15_c000 ^ node as u64);
+        if let Some(mirror) = &self.nodes[node].mirror {
+            mirror.borrow_mut().turn();
         }
     }
 
@@ -580,7 +601,10 @@ impl ClusterWorld {
         self.oracle.seen.tickets = resumed.sum();
         judge::count(&mut self.oracle.seen, &engine);
         let meshes = self.nodes.iter().map(|node| node.mesh.borrow().hash);
+        let mirrors = self.nodes.iter().filter_map(|node| node.mirror.as_ref());
+        let mirrors = mirrors.map(|mirror| mirror.borrow().hash());
         let parts = [self.network.borrow().hash, engine.hash].into_iter().chain(meshes);
+        let parts = parts.chain(mirrors);
         ClusterOutcome {
             seed: self.plan.seed,
             hash: parts.fold(self.hash, fold),
