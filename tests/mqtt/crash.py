@@ -148,8 +148,9 @@ class Crowd:
         self.until(lambda: all(client.connected for client in self.clients), "every client is connected")
 
     def turn(self) -> int:
-        """Lets clients read and write once; returns the number of them that read."""
+        """Lets clients read, write and send their pings; returns the number of them that read."""
         for client in self.clients:
+            client.mqtt.loop_misc()
             if client.mqtt.want_write():
                 client.mqtt.loop_write()
         ready = self.selector.select(0.05)
@@ -206,10 +207,9 @@ def repeats(every: list[Reader]) -> dict[tuple[int, int], dict[str, int]]:
     return found
 
 
-def run(crore: str, kills: int, sessions: int, folder: Path) -> list[str]:
+def run(node: Node, kills: int, sessions: int) -> list[str]:
     """Returns the faults that were found."""
     chance = random.Random(21)
-    node = Node(crore, folder)
     every = readers(sessions)
     publishers = [Client(f"publisher-{number}", paho.MQTTv5 if number < 4 else paho.MQTTv311) for number in range(PUBLISHERS)]
     crowd = Crowd(node, [*every, *publishers])
@@ -245,7 +245,6 @@ def run(crore: str, kills: int, sessions: int, folder: Path) -> list[str]:
         if (more := present()) > found:
             found, end = more, time.monotonic() + PATIENCE_S
     faults += [f"{reader.name} ({reader.filter}, QoS {reader.qos}) misses {lost}" for reader in every if (lost := missing(reader))]
-    node.kill()
     faults += [text for reader in every for text in reader.disorder]
     for (published, subscribed), times in repeats(every).items():
         again = sum(times.values()) - len(times)
@@ -259,7 +258,11 @@ def main() -> None:
     crore = str(Path(sys.argv[1]).resolve())
     kills, sessions = [int(word) for word in sys.argv[2:4]] + [KILLS, SESSIONS][len(sys.argv[2:4]) :]
     with tempfile.TemporaryDirectory() as folder:
-        faults = run(crore, kills, sessions, Path(folder))
+        node = Node(crore, Path(folder))
+        try:
+            faults = run(node, kills, sessions)
+        finally:
+            node.kill()
     for fault in faults[:50]:
         print(fault)
     print(f"{kills} kills, {sessions} sessions, {len(faults)} faults")
