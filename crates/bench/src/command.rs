@@ -58,8 +58,9 @@ pub enum BenchCommand {
 /// Arguments of all workloads.
 #[derive(Clone, Debug, Args)]
 pub struct CommonArguments {
-    /// URL of a node. May be repeated; clients are spread evenly over the URLs. By default
-    /// ws://127.0.0.1:8800, with --transport mqtt mqtt://127.0.0.1:1883
+    /// URL of a node. May be repeated: clients are spread evenly over the URLs, and take another
+    /// one after each loss. By default ws://127.0.0.1:8800, with --transport mqtt
+    /// mqtt://127.0.0.1:1883
     #[arg(long = "url", value_name = "URL")]
     pub urls: Vec<String>,
     /// With wss://, https:// or mqtts://: trust the certificates of this PEM file instead of the

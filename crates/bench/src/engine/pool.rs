@@ -63,6 +63,8 @@ struct Slot {
     since_ns: u64,
     phase: Phase,
     attempts: u8,
+    /// Lost connections and failed connects; wraps around.
+    losses: u8,
     is_readable: bool,
 }
 
@@ -397,12 +399,14 @@ impl<P: Protocol> Pool<P> {
     /// Calls the protocol about a client, and notes the end of its handshake.
     fn call<T>(&mut self, place: Option<u32>, act: impl FnOnce(&mut P, &mut Turn<'_>) -> T) -> T {
         let client = place.map_or(0, |place| self.worker.client(place));
+        let slot = place.and_then(|place| self.slots.get(place as usize));
+        let losses = slot.map_or(0, |slot| slot.losses);
         let mut turn = Turn {
             now_ns: self.now_ns,
             tally: &mut self.tally,
             random: &mut self.random,
             outgoing: &mut self.outgoing,
-            route: self.routes.of(client),
+            route: self.routes.of(client, losses),
             return_ns: self.worker.absences.return_ns(self.now_ns),
             is_away: self.worker.absences.is_away(self.now_ns),
             opened: false,

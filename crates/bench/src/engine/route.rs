@@ -1,8 +1,8 @@
 //! The address of a client: a URL, parsed and resolved once.
 //!
 //! Place: from the command line, or the control interface, to each connect and its handshake. No
-//! client remembers its route: it follows from the client's number. Pure but for
-//! [`Route::resolve`].
+//! client remembers its route: it follows from the client's number and the number of its losses.
+//! Pure but for [`Route::resolve`].
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -67,11 +67,14 @@ impl Routes {
         Routes { segments: vec![(0, routes)] }
     }
 
-    /// The route of a client.
-    pub(super) fn of(&self, client: u64) -> &Route {
+    /// The route of a client that has lost its connection, or could not connect, so many times:
+    /// each time it takes another one. The clients of a node that dies spread over all others.
+    pub(super) fn of(&self, client: u64, losses: u8) -> &Route {
         let after = self.segments.partition_point(|(first, _)| *first <= client);
         let (_, routes) = &self.segments[after - 1];
-        &routes[(client % routes.len() as u64) as usize]
+        let count = routes.len() as u64;
+        let stride = 1 + client / count % (count - 1).max(1);
+        &routes[((client + u64::from(losses) * stride) % count) as usize]
     }
 
     /// Clients from `first` on take these, and those of the beginning if there are none.
@@ -141,7 +144,7 @@ mod tests {
     #[test]
     fn clients_keep_their_routes() {
         let ports = |routes: &Routes, clients: u64| -> Vec<u16> {
-            (0..clients).map(|client| routes.of(client).address.port()).collect()
+            (0..clients).map(|client| routes.of(client, 0).address.port()).collect()
         };
         let mut routes = Routes::new(vec![route(1), route(2)]);
         assert_eq!(ports(&routes, 4), [1, 2, 1, 2]);
@@ -160,6 +163,17 @@ mod tests {
         routes.truncate(0);
         routes.change(0, &[]).unwrap();
         assert_eq!(ports(&routes, 2), [1, 2], "the beginning is remembered");
+    }
+
+    #[test]
+    fn clients_of_a_dead_node_spread_over_all_others() {
+        let routes = Routes::new(vec![route(1), route(2), route(3)]);
+        let ports = |losses: u8| -> Vec<u16> {
+            (0..12).step_by(3).map(|client| routes.of(client, losses).address.port()).collect()
+        };
+        assert_eq!([ports(0), ports(1), ports(2)], [[1, 1, 1, 1], [2, 3, 2, 3], [3, 2, 3, 2]]);
+        let alone = Routes::new(vec![route(1)]);
+        assert_eq!(alone.of(7, 255).address.port(), 1);
     }
 
     #[test]

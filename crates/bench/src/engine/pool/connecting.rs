@@ -57,10 +57,12 @@ impl<P: Protocol> Pool<P> {
                     since_ns: at,
                     phase: Phase::Idle,
                     attempts: 0,
+                    losses: 0,
                     is_readable: false,
                 });
             }
-            self.slots[place as usize].phase = Phase::Idle;
+            let slot = &mut self.slots[place as usize];
+            (slot.phase, slot.losses) = (Phase::Idle, 0);
             self.connect(place, at);
             begun += 1;
         }
@@ -76,7 +78,8 @@ impl<P: Protocol> Pool<P> {
 
     fn connect(&mut self, place: u32, intended_ns: u64) {
         let routes = Arc::clone(&self.routes);
-        let route = routes.of(self.worker.client(place));
+        let losses = self.slots[place as usize].losses;
+        let route = routes.of(self.worker.client(place), losses);
         let mut options = ConnectOptions {
             socket_receive_bytes: self.worker.absences.receive_bytes,
             ..ConnectOptions::default()
@@ -137,6 +140,7 @@ impl<P: Protocol> Pool<P> {
         let slot = &mut self.slots[place as usize];
         let bound = (RETRY_NS << slot.attempts.min(8)).min(self.worker.retry_ns_max);
         slot.attempts = slot.attempts.saturating_add(1);
+        slot.losses = slot.losses.wrapping_add(1);
         let pause_ns = self.random.between(0, bound);
         let return_ns = self.worker.protocol.return_ns(place).unwrap_or(0);
         self.retries.push(Reverse(((self.now_ns + pause_ns).max(return_ns), place)));
