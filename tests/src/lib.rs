@@ -37,6 +37,7 @@ pub mod successor;
 pub mod terminal;
 pub mod tokens;
 pub mod tools;
+pub mod trial;
 pub mod tunnel;
 pub mod upgrading;
 

@@ -95,6 +95,7 @@ const STEPS: &[Step] = &[
         engine::check,
     ),
     slow("engine-long", "the step `engine` with many killed leaders", engine::check_long),
+    slow("cluster-trials", "three nodes on three brokers under each fault", engine::check_trials),
     slow("sdk-java-long", "the step `sdk-java` with 10,000 cycles for leaks", sdk_java::check_long),
     slow("sdk-fleet-long", "the step `sdk-fleet` with 100 clients of each", sdk_fleet::check_long),
     slow("mqtt-sessions", "MQTT clients in Go, Java and Rust over a kill", mqtt::check_sessions),

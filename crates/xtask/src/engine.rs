@@ -10,6 +10,9 @@ use crate::tally::Tally;
 /// Brokers of `cargo xtask kafka` without an option.
 const BROKERS: &str = "3";
 
+/// Options of the trials: which faults, seconds for each, messages per second.
+const TRIALS: [&str; 3] = ["all", "20", "500"];
+
 /// Runs the tests of the crate with kills of leaders in a row.
 pub fn check_long(workspace: &Workspace) -> Result<Tally> {
     check_with(workspace, &["--long"])
@@ -34,6 +37,11 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
     let library = check_with(workspace, &[])?;
     let secured = check_program(workspace, "engine_security", &[])?;
     Ok(library + secured + check_program(workspace, "cluster", &["demo"])?)
+}
+
+/// Does each fault of a trial once or twice, under little load, and applies its rules.
+pub fn check_trials(workspace: &Workspace) -> Result<Tally> {
+    check_program(workspace, "cluster_trials", &TRIALS)
 }
 
 fn check_program(workspace: &Workspace, tests: &str, options: &[&str]) -> Result<Tally> {
