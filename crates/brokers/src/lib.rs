@@ -210,6 +210,19 @@ impl Kafka {
         self.wait_for(number)
     }
 
+    /// Starts brokers that were killed, and waits until all are there: without a majority none
+    /// starts alone.
+    ///
+    /// # Errors
+    /// One does not start in time.
+    pub fn restart_all(&mut self, numbers: &[u16]) -> io::Result<()> {
+        for number in numbers {
+            self.kill(*number)?;
+            self.spawn(*number)?;
+        }
+        numbers.iter().try_for_each(|number| self.wait_for(*number))
+    }
+
     /// A command of one of Kafka's own tools, by the name of its class. The caller adds its
     /// arguments.
     pub fn tool(&self, class: &str) -> Command {

@@ -142,9 +142,7 @@ fn two_brokers_killed(trial: &mut Trial) {
         trial.world.kafka.kill(*broker).expect("the broker runs");
     }
     pause(8);
-    for broker in &killed {
-        trial.world.kafka.restart(*broker).expect("it starts");
-    }
+    trial.world.kafka.restart_all(&killed).expect("they start");
     trial.wait_for_recovery();
 }
 
@@ -153,9 +151,7 @@ fn all_brokers_killed(trial: &mut Trial) {
         trial.world.kafka.kill(broker).expect("the broker runs");
     }
     pause(5);
-    for broker in 1..=NODES as u16 {
-        trial.world.kafka.restart(broker).expect("it starts");
-    }
+    trial.world.kafka.restart_all(&[1, 2, 3]).expect("they start");
     trial.wait_for_recovery();
 }
 

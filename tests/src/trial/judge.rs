@@ -83,8 +83,8 @@ pub fn judge(history: &History) -> Verdict {
     verdict
 }
 
-/// The place of each message in the engine. A message that a client repeated may be there twice: then
-/// the first one counts, unless a node has acknowledged another one.
+/// The place of each message in the engine. A message that a client repeated may be there twice:
+/// then the first one counts, unless a node has acknowledged another one.
 fn first_places(history: &History) -> Places {
     let mut places = Places::new();
     for kept in &history.engine {

@@ -34,7 +34,8 @@ impl Foreign {
         let mut tool = kafka.tool("org.apache.kafka.tools.ConsoleProducer");
         tool.args(["--bootstrap-server", &kafka.bootstrap(), "--topic", TOPIC]);
         tool.args(["--reader-property", "parse.key=true", "--reader-property", "key.separator=="]);
-        // It must outlast the longest fault.
+        // It must outlast the longest fault: by itself it gives a record up after three attempts.
+        tool.args(["--message-send-max-retries", "1000000"]);
         tool.args(["--command-property", "delivery.timeout.ms=600000"]);
         let tool = tool.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = tool.spawn().expect("the producer starts");

@@ -312,7 +312,8 @@ fn two_unclean_elections() {
 }
 
 /// Positions name records, and no hole behind them: another node may not know which leader made
-/// the hole. So a position in a hole is that of a record that the engine has lost. A lineage begins behind the last record before it, on every node.
+/// the hole. So a position in a hole is that of a record that the engine has lost. A lineage begins
+/// behind the last record before it, on every node.
 #[test]
 fn positions_name_records() {
     script! { in_engine(), "
