@@ -49,7 +49,7 @@ impl World {
         engine.unix_ms = 1_700_000_000_000;
         let mut world = World { engine, letters: vec![Vec::new(); 3], counter: 0 };
         for node in 0..2 {
-            world.engine.start(node, 1);
+            world.engine.start(node, 1, &[]);
         }
         world.pass(20);
         world
@@ -270,7 +270,7 @@ fn a_node_that_begins_late_is_primed_before_what_it_serves() {
         world.publish(0);
         world.pass(100);
     }
-    world.engine.start(2, 1);
+    world.engine.start(2, 1, &[]);
     world.pass(20);
     let restart = world.restarts(2)[0];
     assert_eq!(restart.primed_through, restart.head - 5);
