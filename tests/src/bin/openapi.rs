@@ -29,9 +29,9 @@ const EXCLUDED_CHECKS: &str = "ignored_auth,use_after_free,ensure_resource_avail
 
 fn main() -> ExitCode {
     let (examples, patience) = if std::env::args().any(|word| word == "--all") {
-        ("2000", Duration::from_secs(20 * 60))
+        ("2000", Duration::from_secs(60 * 60))
     } else {
-        ("30", Duration::from_secs(4 * 60))
+        ("30", Duration::from_secs(15 * 60))
     };
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let document = here.join("../spec/openapi.json");
