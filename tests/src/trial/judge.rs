@@ -138,7 +138,7 @@ fn subscriber_is_complete(
     verdict: &mut Verdict,
 ) {
     let mut last: BTreeMap<Topic, u64> = BTreeMap::new();
-    let mut got: HashMap<Name, u64> = HashMap::new();
+    let mut got: HashMap<Name, (Topic, u64)> = HashMap::new();
     let mut gaps: BTreeMap<Topic, Vec<(u64, u64)>> = BTreeMap::new();
     for item in &seen.items {
         match *item {
@@ -149,7 +149,7 @@ fn subscriber_is_complete(
                     verdict.fault(2, || format!("subscriber {number}: {topic} {offset} <= {last}"));
                 }
                 *last = offset;
-                if let Some(other) = got.insert(name, offset) {
+                if let Some((_, other)) = got.insert(name, (topic, offset)) {
                     verdict
                         .fault(3, || format!("subscriber {number}: {name:?} {other} and {offset}"));
                 }
@@ -169,8 +169,9 @@ fn subscriber_is_complete(
                     |one: &Topic| topic.map_or(partition_of(*one) == partition, |it| it == *one);
                 for topic in seen.topics.iter().copied().filter(of_gap) {
                     gaps.entry(topic).or_default().push((from, to));
-                    // A gap of a new lineage may end before the last message.
+                    // A gap of a new lineage may end before the last message: others follow it.
                     last.insert(topic, to);
+                    got.retain(|_, (other, offset)| *other != topic || *offset <= to);
                 }
             }
         }

@@ -95,6 +95,7 @@ impl World {
         arguments.extend([PARTITIONS.to_string(), "--replication-factor".into()]);
         arguments.extend([copies.to_string(), "--config".into()]);
         arguments.push("message.timestamp.type=LogAppendTime".into());
+        arguments.extend(["--config".to_owned(), "max.message.bytes=2000000".into()]);
         for setting in &setup.settings {
             arguments.extend(["--config".to_owned(), (*setting).to_owned()]);
         }
