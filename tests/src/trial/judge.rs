@@ -176,6 +176,20 @@ fn subscriber_is_complete(
             }
         }
     }
+    nothing_is_missing(history, [places, delivered], (number, seen), (&got, &gaps), verdict);
+}
+
+/// The messages of a subscriber, and its gaps: after the first of each pair, through the second.
+type Got<'a> = (&'a HashMap<Name, (Topic, u64)>, &'a BTreeMap<Topic, Vec<(u64, u64)>>);
+
+/// Rule 2: messages and gaps cover everything.
+fn nothing_is_missing(
+    history: &History,
+    [places, delivered]: [&Places; 2],
+    (number, seen): (usize, &Seen),
+    (got, gaps): Got<'_>,
+    verdict: &mut Verdict,
+) {
     let topics: BTreeSet<Topic> = seen.topics.iter().copied().collect();
     let mut owes = |topic: Topic, offset: u64, name: Name| {
         let is_in_gap = || {
