@@ -18,7 +18,6 @@
 //! - a start serves what the mirror had only after the tail has brought the mirror's newest record
 //!   again, in the same lineage: then the engine has every record that the mirror has.
 
-use super::engine::EnginePartition;
 use super::stall::Silence;
 use super::turn::Turn;
 use super::work::{HistoryQuery, Question, Work};
@@ -105,12 +104,11 @@ impl Mirror {
     }
 }
 
-impl EnginePartition {
-    /// The mirror has dropped records before the partition serves what it had.
-    pub fn raise_mirrored(&mut self, floor: u64) {
-        if let Some(found) = self.found.as_deref_mut() {
-            found.content.mirrored.floor = found.content.mirrored.floor.max(floor);
-        }
+impl Found {
+    /// The mirror has dropped records before the partition serves its content.
+    pub fn raise_floor(&mut self, floor: u64) {
+        let mirrored = &mut self.content.mirrored;
+        mirrored.floor = mirrored.floor.max(floor);
     }
 }
 

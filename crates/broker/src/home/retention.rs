@@ -124,8 +124,9 @@ impl Home {
             if let Some(local) = self.local(partition) {
                 let partition = &mut self.partitions[local as usize];
                 partition.disk_floor = partition.disk_floor.max(floor);
-                if let Some(engine) = partition.engine.as_deref_mut() {
-                    engine.raise_mirrored(floor);
+                let engine = partition.engine.as_deref_mut();
+                if let Some(found) = engine.and_then(|engine| engine.found.as_deref_mut()) {
+                    found.raise_floor(floor);
                 }
                 self.dedup.evicted(local, partition.disk_floor - 1);
             }
