@@ -41,6 +41,14 @@ enum Priming {
 }
 
 impl Priming {
+    /// The state at a beginning; 0 if no record is missing.
+    fn begin(complete_from_ms: u64) -> Priming {
+        match complete_from_ms {
+            0 => Priming::Primed,
+            complete_from_ms => Priming::Unknown(complete_from_ms / 1_000, None),
+        }
+    }
+
     /// The state after a record of this second.
     fn after(self, second: u64, window_s: u64) -> Priming {
         match self {
@@ -164,17 +172,19 @@ impl Reader {
             };
             let lineage = life.lineage_behind(following.after);
             following.lineages = vec![LineageStart { lineage, start: following.after + 1 }];
-            self.priming = match following.complete_from_ms {
-                0 => Priming::Primed,
-                complete_from_ms => Priming::Unknown(complete_from_ms / 1_000, None),
-            };
-            self.through = following.after;
-            let place = following.after.checked_sub(1);
-            self.last = place.and_then(|place| life.path().get(place as usize).copied());
+            self.priming = Priming::begin(following.complete_from_ms);
+            self.stand_at(life, following.after);
         }
         (self.follows, self.served_above) = (true, 0);
         self.primed_through = mirror.head;
         Some(following)
+    }
+
+    /// Everything up to an offset counts as read.
+    fn stand_at(&mut self, life: &Life, through: u64) {
+        self.through = through;
+        let place = through.checked_sub(1);
+        self.last = place.and_then(|place| life.path().get(place as usize).copied());
     }
 
     fn begin_at_end(
@@ -210,13 +220,9 @@ impl Reader {
         };
         let after = after.max(expired);
         let primed_through = served.max(after);
-        self.priming = match complete_from_ms {
-            0 => Priming::Primed,
-            complete_from_ms => Priming::Unknown(complete_from_ms / 1_000, None),
-        };
+        self.priming = Priming::begin(complete_from_ms);
         self.topic_id = Some(life.topic_id);
-        self.through = after;
-        self.last = after.checked_sub(1).and_then(|place| life.path().get(place as usize).copied());
+        self.stand_at(life, after);
         (self.served_above, self.primed_through, self.head) = (after, primed_through, head);
         Restart {
             partition: id,
@@ -245,10 +251,7 @@ impl Reader {
         let served_from_ms = unix_ms - (whole_ms - settings.primed_ms.min(whole_ms));
         let by_age = partition.older_than(served_from_ms).min(head);
         let primed_through = head.saturating_sub(settings.served).max(by_age);
-        self.priming = match complete_from_ms {
-            0 => Priming::Primed,
-            complete_from_ms => Priming::Unknown(complete_from_ms / 1_000, None),
-        };
+        self.priming = Priming::begin(complete_from_ms);
         self.fills_before_ms = complete_from_ms;
         self.topic_id = Some(life.topic_id);
         (self.through, self.last) = (0, None);
