@@ -62,7 +62,14 @@ pub fn publish_within(address: &str, message: &Value, patience: Duration) -> Opt
     exchange(&mut BufReader::new(stream), address, &body)
 }
 
+/// Sends a batch of one publication, and returns its result.
 fn exchange(stream: &mut BufReader<TcpStream>, address: &str, body: &str) -> Option<Value> {
+    let answer = post(stream, address, body)?;
+    Some(answer["results"].get(0).cloned().unwrap_or(answer))
+}
+
+/// Posts a batch of publications. Returns the body of the answer; none if the node does not answer.
+pub fn post(stream: &mut BufReader<TcpStream>, address: &str, body: &str) -> Option<Value> {
     let request = format!(
         "POST /publish HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\n\r\n{body}",
@@ -85,8 +92,7 @@ fn exchange(stream: &mut BufReader<TcpStream>, address: &str, body: &str) -> Opt
     }
     let mut body = vec![0; length];
     stream.read_exact(&mut body).ok()?;
-    let answer: Value = serde_json::from_slice(&body).ok()?;
-    Some(answer["results"].get(0).cloned().unwrap_or(answer))
+    serde_json::from_slice(&body).ok()
 }
 
 /// The outcome of a publisher's work.
@@ -331,7 +337,8 @@ fn read_stream(
     }
 }
 
-fn is_patience(error: &std::io::Error) -> bool {
+/// Whether a read has only waited for long enough.
+pub fn is_patience(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }

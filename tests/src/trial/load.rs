@@ -2,7 +2,7 @@
 //! repeats messages without a final answer at the next one.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::BufReader;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::history::{Clock, Name, Outcome, Publication, Topic, topic_text};
-use crate::cluster::Nodes;
+use crate::cluster::{Nodes, post};
 use crate::fleet::random::Random;
 
 /// The time limit for an answer: a node settles a publication within 30 s.
@@ -261,35 +261,8 @@ impl State {
             self.connection = Some((address, BufReader::new(stream)));
         }
         let (address, stream) = self.connection.as_mut()?;
-        let head = format!(
-            "POST /publish HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n",
-            body.len()
-        );
-        stream.get_mut().write_all((head + body).as_bytes()).ok()?;
-        read_answer(stream)
+        post(stream, address, body)
     }
-}
-
-/// The body of an answer, as JSON.
-pub fn read_answer(stream: &mut BufReader<TcpStream>) -> Option<Value> {
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        if stream.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        let line = line.trim_end().to_ascii_lowercase();
-        if line.is_empty() {
-            break;
-        }
-        if let Some(value) = line.strip_prefix("content-length:") {
-            length = value.trim().parse().ok()?;
-        }
-    }
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).ok()?;
-    serde_json::from_slice(&body).ok()
 }
 
 /// All publishers' outcomes together.

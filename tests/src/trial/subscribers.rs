@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::history::{Item, Name, Seen, Topic, partition_of, topic_of, topic_text};
 use crate::PATIENCE;
-use crate::cluster::Nodes;
+use crate::cluster::{Nodes, is_patience};
 use crate::fleet::random::Random;
 
 /// The longest silence of a stream: heartbeats come each second.
@@ -197,11 +197,6 @@ impl Follow {
             _ => {}
         }
     }
-}
-
-fn is_patience(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
 /// An event in the making.
