@@ -5,8 +5,9 @@
 //! correct reaction.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
-use crate::raw::Raw;
+use crate::raw::{Raw, frame};
 
 /// One connection.
 #[derive(Debug)]
@@ -227,11 +228,13 @@ impl Native {
 
     /// Requests the oldest page of a topic.
     pub fn history(&mut self, request: u64, topic: &str) {
-        let mut frame = vec![0x05, 0x00];
-        write_varint(&mut frame, request);
-        write_text(&mut frame, topic);
-        frame.extend([0, 0]);
-        self.raw.send_frame(BINARY, &frame);
+        self.raw.send(&history_request(request, topic));
+    }
+
+    /// Requests the oldest page of a topic, as often, in one piece.
+    pub fn histories(&mut self, requests: RangeInclusive<u64>, topic: &str) {
+        let frames: Vec<u8> = requests.flat_map(|id| history_request(id, topic)).collect();
+        self.raw.send(&frames);
     }
 
     /// Presents another token.
@@ -387,6 +390,14 @@ fn named_message(flags: u8, reader: &mut Reader<'_>) -> Frame {
         offset,
         payload: text(reader.0),
     }
+}
+
+fn history_request(request: u64, topic: &str) -> Vec<u8> {
+    let mut payload = vec![0x05, 0x00];
+    write_varint(&mut payload, request);
+    write_text(&mut payload, topic);
+    payload.extend([0, 0]);
+    frame(BINARY, &payload)
 }
 
 fn history_page(flags: u8, reader: &mut Reader<'_>) -> Frame {

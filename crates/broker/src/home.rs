@@ -104,7 +104,8 @@ use stdx::slab::Slab;
 use topics::TopicTable;
 use turn::Turn;
 use work::{
-    Asking, Caller, DiskPage, DiskScan, Found, HistoryQuery, Known, Question, Scan, Step, Work,
+    Asking, BeyondTail, Caller, DiskPage, DiskScan, Found, HistoryQuery, Known, Question, Scan,
+    Step, Work,
 };
 
 /// Segments that one call of [`Home::pump`] evicts for their age.
@@ -224,10 +225,8 @@ impl Home {
             return;
         }
         let (cost, class) = (request.cost(), request.class(&self.settings));
-        let from = Caller { edge: from, cost, class, is_consumed: false };
-        if let Some(request) = self.wait_for_tail(from, request, turn) {
-            self.deal_with_request(from, request, turn);
-        }
+        let from = Caller { edge: from, cost, class, is_consumed: false, has_waited: false };
+        self.deal_with_request(from, request, turn);
     }
 
     fn deal_with_request(&mut self, from: Caller, request: ToHome, turn: &mut Turn<'_>) {
@@ -259,6 +258,9 @@ impl Home {
                 self.post_positions(from.edge, turn);
             }
             ToHome::Publish(publish) => self.publish(from, &publish, turn),
+            ToHome::AddFilter(asked) if self.is_filter_ahead(from, &asked) => {
+                self.take_step(from, Step::BeyondTail(BeyondTail::AddFilter(asked)), turn);
+            }
             ToHome::AddFilter(asked) => {
                 self.consumed(from);
                 self.add_filter(from.edge, &asked, turn);
@@ -416,7 +418,9 @@ impl Home {
             Work::Group(asked) => (groups::OF_GROUP, self.scan_for_group(asked, turn)),
             Work::Retained(from, asked) => (from, self.find_retained(&asked)),
             Work::Record(from, asked) => (from, self.read_record(asked)),
-            Work::History(from, query) => (from, self.history(turn.now_ms, &query, Known::Nothing)),
+            Work::History(from, query) => {
+                (from, self.history(from, turn.now_ms, &query, Known::Nothing))
+            }
             Work::Answer(share, token, result) => {
                 let parked = self.queue.answered(share, token);
                 self.ask_disk(share, turn);
@@ -470,14 +474,14 @@ impl Home {
             }
             (Question::HistoryStart(query, through), Answer::Start { oldest, damaged, .. }) => {
                 let known = Known::Start { oldest, through, damaged };
-                self.history(turn.now_ms, &query, known)
+                self.history(from, turn.now_ms, &query, known)
             }
             (
                 Question::History(query, asked),
                 Answer::Page { records, first_prev, complete, damaged },
             ) => {
                 let page = DiskPage { records, first_prev, complete, damaged };
-                self.history(turn.now_ms, &query, Known::Page(asked, page))
+                self.history(from, turn.now_ms, &query, Known::Page(asked, page))
             }
             (question, _) => {
                 debug_assert!(false, "a log answers the question that it was asked");
@@ -501,6 +505,7 @@ impl Home {
             }
             Step::Ask(asking) => self.park(from, *asking, turn),
             Step::Ahead(scan) => self.scans_ahead.push((from, scan)),
+            Step::BeyondTail(request) => self.wait_for_tail(from, request, turn),
             Step::GroupFails(asked) => self.group_page_failed(&asked),
         }
     }

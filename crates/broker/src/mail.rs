@@ -70,6 +70,18 @@ pub enum Start {
     Snapshot,
 }
 
+impl Start {
+    /// The client's positions in it.
+    pub(crate) fn positions(self) -> impl Iterator<Item = Position> {
+        let positions = match self {
+            Start::Since(position) => [Some(position), None],
+            Start::SinceEither(first, other) => [Some(first), Some(other)],
+            Start::Live | Start::Last(_) | Start::Snapshot => [None, None],
+        };
+        positions.into_iter().flatten()
+    }
+}
+
 /// A message as a publisher gave it, under way to the log.
 #[derive(Clone, Debug, Default, Hand)]
 pub struct Publication {

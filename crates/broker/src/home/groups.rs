@@ -494,5 +494,10 @@ impl Home {
 }
 
 /// The caller of a page for a group: no edge waits for it.
-pub(super) const OF_GROUP: Caller =
-    Caller { edge: EdgeId(0), cost: 0, class: RequestClass::Memory, is_consumed: true };
+pub(super) const OF_GROUP: Caller = Caller {
+    edge: EdgeId(0),
+    cost: 0,
+    class: RequestClass::Memory,
+    is_consumed: true,
+    has_waited: false,
+};

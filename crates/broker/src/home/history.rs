@@ -5,7 +5,9 @@
 
 use super::Home;
 use super::read::{cut_at_break, gap_between, log_limits, offset_of};
-use super::work::{Asked, Asking, DiskPage, HistoryQuery, Known, Question, Step};
+use super::work::{
+    Asked, Asking, BeyondTail, Caller, DiskPage, HistoryQuery, Known, Question, Step,
+};
 use crate::disk::DiskQuery;
 use crate::mail::{Code, Gap, GapReason, HistoryPage, PageLimits, PartitionId, ToEdge};
 use crate::position::Standing;
@@ -48,7 +50,16 @@ struct Contents {
 }
 
 impl Home {
-    pub(super) fn history(&mut self, now_ms: u64, query: &HistoryQuery, known: Known) -> Step {
+    pub(super) fn history(
+        &mut self,
+        from: Caller,
+        now_ms: u64,
+        query: &HistoryQuery,
+        known: Known,
+    ) -> Step {
+        if self.is_ahead_of_tail(from, query.asked.partition, query.asked.beyond) {
+            return Step::BeyondTail(BeyondTail::History(query.asked.clone()));
+        }
         if matches!(known, Known::Nothing) {
             self.statistics.histories_read += 1;
         }
@@ -72,7 +83,7 @@ impl Home {
         topic: &[u8],
     ) -> Result<HistoryPage, Code> {
         let local = self.local(partition).ok_or(Code::Internal)?;
-        if self.is_beyond_tail(local, &[]) {
+        if self.is_beyond_tail(local, None) {
             return Err(Code::LogUnavailable);
         }
         let topics = &self.interests.topics;

@@ -112,10 +112,19 @@ impl HomePartition {
         self.engine.is_some() || offset >= self.disk_floor
     }
 
-    /// Compares a position with this partition. Positions name records: one in a hole behind the
-    /// newest record is that of a lost one, in place of which the engine has the hole.
+    /// Everything up to this offset is settled. In an engine's partition holes may lie behind the
+    /// newest record.
+    pub fn through(&self) -> u64 {
+        self.engine.as_ref().map_or(self.log.head(), |engine| engine.through())
+    }
+
+    /// Compares a position with this partition. One in a hole behind the newest record is that of
+    /// the record; it has waited for the next one (`engine/ahead.rs`).
     pub fn standing(&self, position: Position) -> Standing {
-        self.lineages.standing(position, self.log.head())
+        match self.lineages.standing(position, self.through()) {
+            Standing::After(offset) => Standing::After(offset.min(self.log.head())),
+            other @ (Standing::UnknownEpoch | Standing::BeyondHead) => other,
+        }
     }
 
     /// Whether the stream to an edge has lost something to eviction.

@@ -71,7 +71,13 @@ impl Home {
             ..Publication::default()
         };
         let edge = asker.map_or(EdgeId(0), |(edge, _)| edge);
-        let from = Caller { edge, cost: 0, class: RequestClass::Memory, is_consumed: true };
+        let from = Caller {
+            edge,
+            cost: 0,
+            class: RequestClass::Memory,
+            is_consumed: true,
+            has_waited: false,
+        };
         let reply = asker.map(|(_, connection)| reply_to(connection));
         self.publish(from, &Publish { partition, rule, reply, publication }, turn);
     }

@@ -16,7 +16,7 @@
 use super::Home;
 use super::topics::NONE;
 use super::turn::Turn;
-use super::work::{Asking, Caller, Found, Question, Step};
+use super::work::{Asking, BeyondTail, Caller, Found, Question, Step};
 use crate::disk::DiskQuery;
 use crate::mail::{Code, Gap, GapReason, Grant, PartitionId, Start, Subscribe, ToEdge};
 use crate::position::{Better, Position, Standing};
@@ -75,6 +75,9 @@ impl Home {
         found: Found,
         turn: &mut Turn<'_>,
     ) -> Step {
+        if self.is_ahead_of_tail(from, asked.partition, asked.start.positions()) {
+            return Step::BeyondTail(BeyondTail::Subscribe(asked));
+        }
         let known =
             self.local(asked.partition).ok_or(Code::Internal).and_then(|local| {
                 match self.interests.topics.find(&asked.topic, local) {
@@ -158,7 +161,7 @@ impl Home {
             return self.begin_anew(place, GapReason::UnknownEpoch);
         };
         let known = &self.partitions[local as usize];
-        let best = known.lineages.better_of(first, other, known.log.head());
+        let best = known.lineages.better_of(first, other, known.through());
         let Better { position, is_rewound } = best;
         match known.standing(position) {
             Standing::After(offset) if is_rewound => {

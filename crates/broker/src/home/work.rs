@@ -5,8 +5,8 @@
 
 use crate::disk::{DiskAnswer, DiskQuery, Token};
 use crate::mail::{
-    Code, EdgeId, FindRetained, Gap, ReadFilter, ReadHistory, ReadRecord, ReadTopic, RequestClass,
-    Subscribe, ToEdge,
+    AddFilter, Code, EdgeId, FindRetained, Gap, ReadFilter, ReadHistory, ReadRecord, ReadTopic,
+    RequestClass, Subscribe, ToEdge, ToHome,
 };
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
@@ -19,6 +19,8 @@ pub(super) struct Caller {
     pub class: RequestClass,
     /// The edge has been told already that it may send another request.
     pub is_consumed: bool,
+    /// The request has waited for the tail of its partition, for as long as it may.
+    pub has_waited: bool,
 }
 
 impl Caller {
@@ -64,6 +66,26 @@ pub(super) enum Step {
     Ask(Box<Asking>),
     /// The scan begins beyond the stream's position, and waits until the stream has come so far.
     Ahead(Scan),
+    /// The request has a position beyond the tail, and waits until the tail has come so far.
+    BeyondTail(BeyondTail),
+}
+
+/// A request that may wait for the tail of its partition.
+#[derive(Debug, Hand)]
+pub(super) enum BeyondTail {
+    Subscribe(Subscribe),
+    History(ReadHistory),
+    AddFilter(AddFilter),
+}
+
+impl From<BeyondTail> for ToHome {
+    fn from(request: BeyondTail) -> ToHome {
+        match request {
+            BeyondTail::Subscribe(asked) => ToHome::Subscribe(asked),
+            BeyondTail::History(asked) => ToHome::History(asked),
+            BeyondTail::AddFilter(asked) => ToHome::AddFilter(asked),
+        }
+    }
 }
 
 /// A page that a subscription to filters waits for, and the home's own number of its partition.

@@ -312,8 +312,8 @@ fn two_unclean_elections() {
 }
 
 /// Positions name records, and no hole behind them: another node may not know which leader made
-/// the hole. So a position in a hole is that of a record that the engine has lost. A lineage begins
-/// behind the last record before it, on every node.
+/// the hole. So a position in a hole waits for the next record, whose lineage tells whether its own
+/// record is lost. A lineage begins behind the last record before it, on every node.
 #[test]
 fn positions_name_records() {
     script! { in_engine(), "
@@ -324,13 +324,17 @@ fn positions_name_records() {
         filter e0 s2 # => e0 filter s2 p0 through 7:2
         history a => e0 history head 2 [1<0 one]
         tails => through 4 lineage 7 pending 0 caught-up available
-        sub e0 s3 b since 7:4 => e0 granted s3 i1 g2 replaying through 0 gap 0..0 BeyondHead
+        sub e0 s3 b since 7:4
+        time +5000
+        pump => e0 granted s3 i1 g2 live through 2
+        sub e1 s6 b since 7:4
         unfilter e0 #
         lineage 9
         tail 6 b three => e0 message i1 6<2 three
         sub e1 s4 b since 7:2 => e1 granted s4 i0 g1 replaying through 2 epoch 9
         sub e1 s5 b since 7:3
             e1 granted s5 i0 g2 replaying through 0 epoch 9 gap 0..0 UnknownEpoch
+        pump => e1 granted s6 i0 g3 replaying through 0 epoch 9 gap 0..0 UnknownEpoch
     " }
 }
 

@@ -1,7 +1,7 @@
 //! Engines that answer late or never, as scripts; and positions that this node has not reached.
 
 use crate::engine::in_engine;
-use crate::script::script;
+use crate::script::{check, script};
 use crate::support::Setup;
 use broker::settings::Limits;
 
@@ -194,4 +194,25 @@ fn a_partition_begins_behind_the_records_that_prime() {
         tail 13 b three
         sub e1 s2 a since 7:12 => e1 granted s2 i0 g1 live through 12 epoch 8
     " }
+}
+
+/// A partition begins anew while a history waits for its turn: the history waits until the tail has
+/// come back to its position.
+#[test]
+fn a_partition_begins_anew_before_a_history() {
+    const TURN_PAGES_MAX: usize = 32;
+    let script = [
+        "restart-at 0 primed 0 head 0 lineages 7@1",
+        "tail 1 a one",
+        "tail 2 a two",
+        &["history b => e0 history head 2 []"; TURN_PAGES_MAX].join("\n"),
+        "history a 7:2",
+        "restart-at 0 primed 0 head 0 lineages 7@1",
+        "pump",
+        "tail 1 a one",
+        "pump",
+        "tail 2 a two",
+        "pump => e0 history head 2 []",
+    ];
+    check(in_engine(), &script.join("\n"));
 }

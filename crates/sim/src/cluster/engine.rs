@@ -111,6 +111,8 @@ pub struct Engine {
     /// The settings.
     pub settings: EngineSettings,
     nodes: Vec<Option<NodeSide>>,
+    /// The number of each node's starts.
+    starts: Vec<u32>,
     away_until_ms: Vec<u64>,
     random: Prng,
     topics: u32,
@@ -135,6 +137,7 @@ impl Engine {
         Engine {
             partitions: (0..settings.partitions).map(partition).collect(),
             nodes: (0..nodes).map(|_| None).collect(),
+            starts: vec![0; nodes],
             away_until_ms: vec![0; nodes],
             settings,
             random,
@@ -152,6 +155,7 @@ impl Engine {
     pub fn start(&mut self, node: usize, homes: usize, ends: &[MirrorEnd]) {
         let count = self.partitions.len();
         let home = || HomeSide { credit: self.settings.credit.into(), ..HomeSide::default() };
+        self.starts[node] += 1;
         self.nodes[node] = Some(NodeSide {
             homes: (0..homes).map(|_| home()).collect(),
             readers: vec![Reader::due_at(self.now_ms); count],
@@ -166,6 +170,11 @@ impl Engine {
     /// A node dies, with all that its producers had not sent.
     pub fn stop(&mut self, node: usize) {
         self.nodes[node] = None;
+    }
+
+    /// The number of a node's starts.
+    pub fn starts(&self, node: usize) -> u32 {
+        self.starts[node]
     }
 
     /// Takes a home's requests.

@@ -76,6 +76,8 @@ pub struct Member {
     peer: Peer,
     session: Session,
     node: usize,
+    /// The number of the node's starts at the connect.
+    starts: u32,
     /// The only node that it connects to, for an auditor.
     only: Option<usize>,
     subscriptions: BTreeMap<SubscriptionId, Subscribed>,
@@ -98,6 +100,7 @@ impl Member {
             session: Session::new(settings, random.next_u64()),
             peer: Peer::with(id, &plan.client, plan.active_ms, random),
             node: 0,
+            starts: 0,
             only: None,
             subscriptions: BTreeMap::new(),
             requests: BTreeMap::new(),
@@ -181,6 +184,7 @@ impl Member {
         let edges = u64::from(context.plan.settings.edges_count);
         let nodes = super::plan::NODES as u64;
         self.node = self.only.unwrap_or(self.peer.random.below(nodes) as usize);
+        self.starts = context.engine.starts(self.node);
         let edge = self.node * edges as usize + self.peer.random.below(edges) as usize;
         self.peer.connect_to(context, edge);
         self.session.connected("sim", "/crore", context.now_ms);
@@ -196,7 +200,7 @@ impl Member {
     }
 
     fn told(&self, partition: usize) -> Told {
-        Told { client: self.peer.id, node: self.node, partition }
+        Told { client: self.peer.id, node: self.node, starts: self.starts, partition }
     }
 
     /// Whether everything has arrived; otherwise the missing part.

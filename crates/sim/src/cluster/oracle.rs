@@ -54,6 +54,8 @@ pub struct Told {
     pub client: usize,
     /// The node.
     pub node: usize,
+    /// The number of the node's starts when the client connected.
+    pub starts: u32,
     /// The partition.
     pub partition: usize,
 }
@@ -343,9 +345,10 @@ impl ClusterOracle {
     /// Checks that a gap has a cause. A position may be lost in the log that its node has read, and
     /// be there again after one more unclean election. A node cannot judge a position of a lineage
     /// that the log has no record of: it reports a gap, although the position itself may have been
-    /// told of an older record.
+    /// told of an older record. The model does not know how much a former life of a node served.
     pub fn gap(&mut self, engine: &Engine, told: Told, from: Position, to: Position) {
-        let served = engine.served(told.node, told.partition);
+        let is_present = told.starts == engine.starts(told.node);
+        let served = engine.served(told.node, told.partition).filter(|_| is_present);
         let served = served.map(|served| (served.above, served.through));
         let (served_above, through) = served.unwrap_or((u64::MAX, 0));
         let partition = &engine.partitions[told.partition];

@@ -2,18 +2,18 @@
 //!
 //! The tail of this node is behind, by milliseconds as a rule. So the request waits here until the
 //! tail has come so far, for [`WAIT_MS_MAX`] at most; then the position counts as beyond the head,
-//! or as one of another life if this node does not know its lineage.
+//! or as one of another life if this node does not know its lineage. A position in a hole behind
+//! the newest record waits as well: it is the one before the next record, which another node has,
+//! or that of a lost record. The lineage of the next record tells which.
 //! Requests to a partition that has not begun wait as well, and are refused then; a filter is one
 //! to all partitions. A partition has begun when the tail has passed the records that only prime:
 //! before, its present lineage is older than the records at the offset that an answer would name.
 //! Requests that wait do not count against their edge's bounds; there are bounded many of them.
 
 use super::super::turn::Turn;
-use super::super::work::{Caller, Step};
+use super::super::work::{BeyondTail, Caller, Step};
 use super::Home;
-use crate::mail::{
-    AddFilter, Code, EdgeId, PartitionId, ReadHistory, Start, Subscribe, ToEdge, ToHome,
-};
+use crate::mail::{AddFilter, Code, EdgeId, PartitionId, ToEdge};
 use crate::position::Position;
 use std::collections::VecDeque;
 use stdx::chunk::Slice;
@@ -39,24 +39,7 @@ pub(in crate::home) struct Ahead {
 struct Waiting {
     from: Caller,
     until_ms: u64,
-    request: Request,
-}
-
-#[derive(Debug, Hand)]
-enum Request {
-    Subscribe(Subscribe),
-    History(ReadHistory),
-    AddFilter(AddFilter),
-}
-
-impl From<Request> for ToHome {
-    fn from(request: Request) -> ToHome {
-        match request {
-            Request::Subscribe(asked) => ToHome::Subscribe(asked),
-            Request::History(asked) => ToHome::History(asked),
-            Request::AddFilter(asked) => ToHome::AddFilter(asked),
-        }
-    }
+    request: BeyondTail,
 }
 
 impl Ahead {
@@ -72,7 +55,7 @@ impl Ahead {
     pub fn remove_filter(&mut self, edge: EdgeId, filter: &Slice) {
         let is_it = |waiting: &Waiting| {
             waiting.from.edge == edge
-                && matches!(&waiting.request, Request::AddFilter(asked) if asked.filter == *filter)
+                && matches!(&waiting.request, BeyondTail::AddFilter(asked) if asked.filter == *filter)
         };
         self.waiting.retain(|waiting| !is_it(waiting));
     }
@@ -80,76 +63,71 @@ impl Ahead {
 
 impl Home {
     /// Lets a request wait whose position this node has not reached, or deals with it if too many
-    /// wait; gives any other back.
+    /// wait.
     pub(in crate::home) fn wait_for_tail(
         &mut self,
         from: Caller,
-        request: ToHome,
+        request: BeyondTail,
         turn: &mut Turn<'_>,
-    ) -> Option<ToHome> {
-        let request = match request {
-            ToHome::Subscribe(asked) => Request::Subscribe(asked),
-            ToHome::History(asked) => Request::History(asked),
-            ToHome::AddFilter(asked) => Request::AddFilter(asked),
-            other @ (ToHome::Release { .. }
-            | ToHome::Read(_)
-            | ToHome::Retained { .. }
-            | ToHome::Describe(_)
-            | ToHome::Positions
-            | ToHome::Publish(_)
-            | ToHome::ReadFilter(_)
-            | ToHome::ReadRecord(_)
-            | ToHome::FindRetained(_)
-            | ToHome::Claim(_)
-            | ToHome::Leave(_)
-            | ToHome::KeepSession(_)
-            | ToHome::Group(_)
-            | ToHome::RemoveFilter { .. }
-            | ToHome::Credit { .. }) => return Some(other),
-        };
-        if !self.is_ahead_of_tail(&request) {
-            return Some(request.into());
-        }
-        let until_ms = self.elapsed.ms + WAIT_MS_MAX;
-        if self.ahead.len() >= WAITING_MAX {
-            self.give_up_waiting(Waiting { from, until_ms, request }, turn);
-            return None;
-        }
+    ) {
         self.consumed(from);
-        self.ahead.waiting.push_back(Waiting { from: from.consumed(), until_ms, request });
+        let until_ms = self.elapsed.ms + WAIT_MS_MAX;
+        let waiting = Waiting { from: from.consumed(), until_ms, request };
         self.statistics.positions_ahead += 1;
-        None
+        if self.ahead.len() >= WAITING_MAX {
+            self.give_up_waiting(waiting, turn);
+        } else {
+            self.ahead.waiting.push_back(waiting);
+        }
     }
 
-    fn is_ahead_of_tail(&self, request: &Request) -> bool {
-        let of = |partition, positions: &[Position]| {
-            let local = self.local(partition);
-            local.is_some_and(|local| self.is_beyond_tail(local, positions))
-        };
-        match request {
-            Request::Subscribe(Subscribe { partition, start, .. }) => match start {
-                Start::Since(position) => of(*partition, &[*position]),
-                Start::SinceEither(first, other) => of(*partition, &[*first, *other]),
-                Start::Live | Start::Last(_) | Start::Snapshot => of(*partition, &[]),
-            },
-            Request::History(ReadHistory { partition, beyond, .. }) => {
-                of(*partition, beyond.as_slice())
+    /// Whether a request with these positions waits for the tail. Its handler asks after every wait
+    /// of another kind as well: a partition may begin anew while the request waits for its turn or
+    /// for the disk.
+    pub(in crate::home) fn is_ahead_of_tail(
+        &self,
+        from: Caller,
+        partition: PartitionId,
+        positions: impl IntoIterator<Item = Position>,
+    ) -> bool {
+        let local = self.local(partition);
+        !from.has_waited && local.is_some_and(|local| self.is_beyond_tail(local, positions))
+    }
+
+    /// Whether a subscription to filters waits for the tails.
+    pub(in crate::home) fn is_filter_ahead(&self, from: Caller, asked: &AddFilter) -> bool {
+        !from.has_waited && !self.have_all_begun()
+            || asked
+                .since
+                .iter()
+                .any(|cursor| self.is_ahead_of_tail(from, cursor.partition, [cursor.position]))
+    }
+
+    fn is_still_ahead(&self, waiting: &Waiting) -> bool {
+        let from = waiting.from;
+        match &waiting.request {
+            BeyondTail::Subscribe(asked) => {
+                self.is_ahead_of_tail(from, asked.partition, asked.start.positions())
             }
-            Request::AddFilter(AddFilter { since, .. }) => {
-                since.iter().any(|cursor| of(cursor.partition, &[cursor.position]))
-                    || !self.have_all_begun()
+            BeyondTail::History(asked) => {
+                self.is_ahead_of_tail(from, asked.partition, asked.beyond)
             }
+            BeyondTail::AddFilter(asked) => self.is_filter_ahead(from, asked),
         }
     }
 
     /// Whether the tails of all partitions have begun; see the module.
     fn have_all_begun(&self) -> bool {
-        (0..self.partitions.len() as u32).all(|local| !self.is_beyond_tail(local, &[]))
+        (0..self.partitions.len() as u32).all(|local| !self.is_beyond_tail(local, None))
     }
 
     /// Whether the positions may name a record that the engine has and this node has not seen, or
     /// the partition has not begun; see the module.
-    pub(in crate::home) fn is_beyond_tail(&self, local: u32, positions: &[Position]) -> bool {
+    pub(in crate::home) fn is_beyond_tail(
+        &self,
+        local: u32,
+        positions: impl IntoIterator<Item = Position>,
+    ) -> bool {
         let partition = &self.partitions[local as usize];
         let Some(engine) = partition.engine.as_deref() else {
             return false;
@@ -158,10 +136,10 @@ impl Home {
         else {
             return true;
         };
-        positions.iter().any(|position| {
+        positions.into_iter().any(|position| {
             let is_of_topic = position.epoch >> 32 == u64::from(began.topic_id);
             let is_later = position.epoch > partition.lineages.present_epoch();
-            is_of_topic && (position.offset > engine.through || is_later)
+            is_of_topic && (position.offset > partition.log.head() || is_later)
         })
     }
 
@@ -172,7 +150,7 @@ impl Home {
             let Some(waiting) = self.ahead.waiting.pop_front() else {
                 break;
             };
-            if !self.is_ahead_of_tail(&waiting.request) {
+            if !self.is_still_ahead(&waiting) {
                 self.deal_with_request(waiting.from, waiting.request.into(), turn);
             } else if self.elapsed.ms < waiting.until_ms {
                 self.ahead.waiting.push_back(waiting);
@@ -187,20 +165,21 @@ impl Home {
         let Waiting { from, request, .. } = waiting;
         let code = Code::LogUnavailable;
         let has_begun = |partition: PartitionId| {
-            self.local(partition).is_none_or(|local| !self.is_beyond_tail(local, &[]))
+            self.local(partition).is_none_or(|local| !self.is_beyond_tail(local, None))
         };
         let refusal = match &request {
-            Request::Subscribe(asked) if !has_begun(asked.partition) => {
+            BeyondTail::Subscribe(asked) if !has_begun(asked.partition) => {
                 ToEdge::Refused { subscription: asked.subscription, code }
             }
-            Request::History(asked) if !has_begun(asked.partition) => {
+            BeyondTail::History(asked) if !has_begun(asked.partition) => {
                 ToEdge::History { reply: asked.reply, result: Err(code) }
             }
             // Its beginning there would have an epoch that never was.
-            Request::AddFilter(AddFilter { subscription, .. }) if !self.have_all_begun() => {
+            BeyondTail::AddFilter(AddFilter { subscription, .. }) if !self.have_all_begun() => {
                 ToEdge::FilterGranted { subscription: *subscription, result: Err(code) }
             }
-            Request::Subscribe(_) | Request::History(_) | Request::AddFilter(_) => {
+            BeyondTail::Subscribe(_) | BeyondTail::History(_) | BeyondTail::AddFilter(_) => {
+                let from = Caller { has_waited: true, ..from };
                 return self.deal_with_request(from, request.into(), turn);
             }
         };
