@@ -120,11 +120,6 @@ impl EnginePartition {
         self.evicted_through + 1
     }
 
-    /// Everything up to this offset is settled.
-    pub fn through(&self) -> u64 {
-        self.through
-    }
-
     /// Records up to this offset are not in memory any more.
     pub fn evicted(&mut self, through: u64) {
         self.evicted_through = self.evicted_through.max(through);

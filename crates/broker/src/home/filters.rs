@@ -93,10 +93,10 @@ impl Home {
         let partition = &self.partitions[local as usize];
         let first = since.partition_point(|cursor| cursor.partition < partition.id);
         let asked = since[first..].iter().take_while(|cursor| cursor.partition == partition.id);
-        let through = partition.through();
+        let head = partition.log.head();
         let only = |position| Better { position, is_rewound: false };
         let best = asked.map(|cursor| only(cursor.position)).reduce(|first, other| {
-            let better = partition.lineages.better_of(first.position, other.position, through);
+            let better = partition.lineages.better_of(first.position, other.position, head);
             Better { is_rewound: first.is_rewound || better.is_rewound, ..better }
         });
         let resumed = best.map(|best| resume(partition, best));

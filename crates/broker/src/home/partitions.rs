@@ -112,19 +112,10 @@ impl HomePartition {
         self.engine.is_some() || offset >= self.disk_floor
     }
 
-    /// Everything up to this offset is settled. In an engine's partition holes may lie behind the
-    /// newest record.
-    pub fn through(&self) -> u64 {
-        self.engine.as_ref().map_or(self.log.head(), |engine| engine.through())
-    }
-
-    /// Compares a position with this partition. One in a hole behind the newest record is that of
-    /// the record; it has waited for the next one (`engine/ahead.rs`).
+    /// Compares a position with this partition. Positions name records: one in a hole behind the
+    /// newest record has waited for the next one (`engine/ahead.rs`), so its record is lost.
     pub fn standing(&self, position: Position) -> Standing {
-        match self.lineages.standing(position, self.through()) {
-            Standing::After(offset) => Standing::After(offset.min(self.log.head())),
-            other @ (Standing::UnknownEpoch | Standing::BeyondHead) => other,
-        }
+        self.lineages.standing(position, self.log.head())
     }
 
     /// Whether the stream to an edge has lost something to eviction.

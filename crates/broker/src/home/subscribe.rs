@@ -161,7 +161,7 @@ impl Home {
             return self.begin_anew(place, GapReason::UnknownEpoch);
         };
         let known = &self.partitions[local as usize];
-        let best = known.lineages.better_of(first, other, known.through());
+        let best = known.lineages.better_of(first, other, known.log.head());
         let Better { position, is_rewound } = best;
         match known.standing(position) {
             Standing::After(offset) if is_rewound => {

@@ -326,7 +326,7 @@ fn positions_name_records() {
         tails => through 4 lineage 7 pending 0 caught-up available
         sub e0 s3 b since 7:4
         time +5000
-        pump => e0 granted s3 i1 g2 live through 2
+        pump => e0 granted s3 i1 g2 replaying through 0 gap 0..0 BeyondHead
         sub e1 s6 b since 7:4
         unfilter e0 #
         lineage 9
