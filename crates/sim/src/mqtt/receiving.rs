@@ -219,7 +219,10 @@ impl MqttClient {
     fn record(&mut self, context: &mut Context<'_>, message: &Message, is_repeat: bool) {
         let Message { publication, topic, qos, attempt, .. } = *message;
         let (connection, instance) = (self.line.number, self.peer.instance);
-        let times = self.session.seen.get(&publication).map_or(0, |seen| seen.times);
+        // A node that has forgotten its deliveries may deliver each copy once more.
+        let seen = self.session.seen.get(&publication);
+        let seen = seen.filter(|seen| !self.may_be_forgotten(context, seen));
+        let times = seen.map_or(0, |seen| seen.times);
         let id = attempt.map(|attempt| attempt.packet_id.get());
         let is_dup = attempt.is_some_and(|attempt| attempt.is_repeat);
         let times = times + u32::from(!is_dup);

@@ -62,7 +62,9 @@ impl Oracle {
     /// The offsets that a run must have received or reported: the known ones of its epoch, and
     /// those that were known in the older epochs that it crossed, behind its cursor at that moment.
     /// Damage may have removed the latter; then a gap is due. After a second damage the extent of
-    /// the first may be unknown; then a gap at its start suffices.
+    /// the first may be unknown; then a gap at its start suffices. So does a gap over damage before
+    /// the own records of the present life, where those have the offsets of the lost ones: the node
+    /// cannot know of records behind the last that it has found.
     fn owed(&self, partition: u32, run: &Run, known: &[u64], offsets: &Namespaces) -> Vec<u64> {
         let mut owed = known.to_vec();
         for (epoch, cursor) in &run.crossed {
@@ -73,8 +75,15 @@ impl Oracle {
             let start = self.lives.kept_before(partition, life, present);
             let is_told = |hole: &Hole| hole.from < start && start <= hole.to;
             let is_start_told = life + 1 < present && run.holes.iter().any(is_told);
+            let own = self.places.range((partition, present, 0)..).next();
+            let own = own.filter(|((of, life, _), _)| (*of, *life) == (partition, present));
+            let own = own.map_or(u64::MAX, |((_, _, offset), _)| *offset);
+            let is_damage = |hole: &Hole| hole.reason == 4 && start <= hole.to && hole.to < own;
+            let are_reused_told = run.holes.iter().any(is_damage);
             let behind = offsets.get(&(run.topic, life)).into_iter().flatten();
-            let is_owed = |offset: &&u64| *offset > cursor && !(is_start_told && **offset >= start);
+            let is_told =
+                |offset: u64| is_start_told && offset >= start || are_reused_told && offset >= own;
+            let is_owed = |offset: &&u64| *offset > cursor && !is_told(**offset);
             owed.extend(behind.filter(is_owed));
         }
         owed.sort_unstable();
