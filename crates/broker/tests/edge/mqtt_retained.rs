@@ -392,3 +392,35 @@ fn retained_messages_that_wait_outlive_the_connection() {
         a: mqtt puback 2
     " }
 }
+
+/// A session wakes, and its client subscribes once more before the filter is granted again.
+#[test]
+fn a_subscription_while_its_session_wakes() {
+    script! { with_three_threads, "
+        p: mqtt connect paul => p: connack 0
+        p: mqtt pub 0 r/a 7 retain
+        a: mqtt connect anna expiry=60 => a: connack 0
+        a: mqtt sub 1 r/# 0
+            a: suback 1 0
+            a: publish r/a q0 retain 7
+        a: reset
+        homes stop 1
+        a: mqtt connect anna expiry=60 | sub 2 r/# 0
+            a: connack 0 present
+            a: suback 2 0
+        homes go => a: publish r/a q0 retain 7
+        a: reset
+        homes stop 1
+        a: mqtt connect anna expiry=60 | sub 2 r/# 0 rh=1
+            a: connack 0 present
+            a: suback 2 0
+        homes go
+        a: reset
+        homes stop 1
+        a: mqtt connect anna expiry=60 | unsub 2 r/# | sub 3 r/# 0 rh=1
+            a: connack 0 present
+            a: unsuback 2 0
+            a: suback 3 0
+        homes go => a: publish r/a q0 retain 7
+    " }
+}

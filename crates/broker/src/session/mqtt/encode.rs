@@ -160,7 +160,7 @@ pub(crate) fn subscribed(
     out: &mut Vec<u8>,
 ) -> Vec<SubscriptionKey> {
     let Some(packet_id) = PacketId::new(decided.id) else {
-        return Vec::new(); // of a session that wakes
+        return decided.granted; // of a session that wakes
     };
     let codes = decided.codes.iter();
     let reasons: Vec<ReasonCode> =

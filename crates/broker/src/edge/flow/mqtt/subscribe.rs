@@ -190,13 +190,13 @@ impl Edge {
             let waiting = mqtt.subscribing.entry(Options::place(before));
             if let Some(waiting) = waiting {
                 waiting.number = number;
-                waiting.is_cancelled = false;
+                let is_new = std::mem::replace(&mut waiting.is_cancelled, false);
+                waiting.wants_retained |= wants_retained(item, is_new);
             }
         } else {
             self.subscriptions.set_client(existing, number);
             let key = self.subscriptions.key(existing);
-            let is_new = was_ended && item.retain_handling == RetainHandling::SendIfNew;
-            if (is_new || item.retain_handling == RetainHandling::Send)
+            if wants_retained(item, was_ended)
                 && let Some(mqtt) = self.mqtt_of(index)
                 && let Some(entry) = mqtt.subscribing.entry(place)
             {
@@ -458,6 +458,15 @@ impl Edge {
             name.is_some_and(|name| name[..] == *filter.as_str().as_bytes())
         };
         self.chain(index).find(is_it)
+    }
+}
+
+/// Whether retained messages follow for a filter that is new to the session, or not.
+fn wants_retained(item: &SubscribeItem<'_>, is_new: bool) -> bool {
+    match item.retain_handling {
+        RetainHandling::Send => true,
+        RetainHandling::SendIfNew => is_new,
+        RetainHandling::Omit => false,
     }
 }
 
