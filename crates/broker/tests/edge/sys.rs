@@ -123,3 +123,22 @@ fn publications_without_room_are_dropped_and_counted() {
         count own-publications-lost => own-publications-lost 2
     " }
 }
+
+/// A client of MQTT that is lost before CONNACK has had no session.
+#[test]
+fn a_client_is_lost_before_its_session() {
+    let setup = |settings: &mut Settings| {
+        with_events(settings);
+        crate::support::mqtt::on(settings);
+    };
+    script! { setup, "
+        only binary
+        s: session; subscribe 1 $sys/clients/disconnected => s: subscribed 1 through 7:1
+        homes stop
+        a: mqtt connect anna
+        a: reset
+        homes go
+        a: mqtt connect anna => a: connack 0
+        a: reset => s: message 1 3<0 86 bytes type application/json
+    " }
+}

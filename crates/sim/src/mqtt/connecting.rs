@@ -55,7 +55,12 @@ impl MqttClient {
             expiry_s,
             ..Line::default()
         };
+        let instance = self.peer.instance;
         self.peer.connect(context);
+        if self.peer.instance != instance {
+            // Another node may have another log.
+            self.line.first_known.values_mut().for_each(|known| *known = 0);
+        }
         self.line.link = self.peer.link();
         self.stage = Stage::Connecting;
         self.send_connect(context);

@@ -160,7 +160,8 @@ impl Presence {
     /// A connection without CONNACK has ended.
     pub fn unanswered(&mut self, attempt: &Attempt, link: Option<LinkId>) {
         self.strays.extend(link.map(|link| (link, None)));
-        let is_safe = !attempt.is_clean && attempt.expiry_s > 0;
+        // A session that ended with its connection may have begun anew.
+        let is_safe = !attempt.is_clean && attempt.expiry_s > 0 && self.expiry_s > 0;
         if !(is_safe && self.existing == Existing::Yes) {
             self.existing = Existing::Unknown;
         }

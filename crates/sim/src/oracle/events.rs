@@ -174,7 +174,10 @@ impl Events {
         }
         let untold = disconnected.beyond(connected);
         if untold > connected.left_out + lost {
-            return Err(format!("{untold} sessions have ended that had not begun"));
+            let ended = disconnected.told.keys();
+            let is_untold = |connection: &&String| connected.count(connection) == 0;
+            let of: Vec<&String> = ended.filter(is_untold).collect();
+            return Err(format!("sessions {of:?} have ended that had not begun"));
         }
         let there = connected.beyond(disconnected);
         if there > 1 + disconnected.left_out + lost {

@@ -9,6 +9,7 @@ use crate::ids::ConnIndex;
 use crate::journal::{Client, Entry, Event, Operation};
 use crate::mail::{Publication, Publish, ToHome};
 use crate::protocol::flag;
+use crate::session::mqtt::{Link, Mqtt};
 use crate::sys::{self, Object, Occupancy};
 use std::net::IpAddr;
 use stdx::key::Key;
@@ -79,7 +80,11 @@ impl Edge {
     pub(crate) fn session_ended(&mut self, index: ConnIndex) {
         self.journal.take_request(index);
         let slot = &self.connections.slots[index];
-        if !slot.facts().is_lasting || !self.sessions_are_reported() {
+        let is_before_connack = |mqtt: &Mqtt| matches!(mqtt.link, Link::Asked | Link::Never);
+        if !slot.facts().is_lasting
+            || !self.sessions_are_reported()
+            || self.mqtt_ref(index).is_some_and(is_before_connack)
+        {
             return;
         }
         let is_finished =

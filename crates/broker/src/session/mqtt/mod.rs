@@ -143,6 +143,8 @@ pub(crate) enum Link {
     Held,
     /// The name was given back.
     Left,
+    /// The client never had its name: the home has refused it, or the connection has ended first.
+    Never,
 }
 
 /// A publication with QoS 2 that the client has not released.

@@ -300,7 +300,7 @@ impl Edge {
             Err(_) => {
                 let version = mqtt.version.0;
                 // Nothing is to be given back.
-                mqtt.link = Link::Left;
+                mqtt.link = Link::Never;
                 mqtt.will = None;
                 return self.refuse_connect(index, version, ReasonCode::ClientIdInvalid);
             }

@@ -39,7 +39,12 @@ impl Edge {
         };
         // Without the answer of the home nothing is to be given back yet (`claimed`), and no will
         // belongs to the connection.
-        if std::mem::replace(&mut mqtt.link, Link::Left) == Link::Held {
+        let was_held = mqtt.link == Link::Held;
+        mqtt.link = match mqtt.link {
+            Link::Held | Link::Left => Link::Left,
+            Link::Asked | Link::Never => Link::Never,
+        };
+        if was_held {
             let session = (mqtt.expiry_s > 0).then(|| Box::new(self.sleep(index, &mqtt)));
             let until_ms = session.as_ref().map_or(0, |session| session.expires_ms);
             self.leave_groups(index, &mqtt, until_ms);
@@ -196,7 +201,9 @@ impl Edge {
         let index = ConnIndex(connection.index);
         let is_there = self.connections.slots.get(connection).is_some();
         // One that is there may have left: it only waits for the socket.
-        if !is_there || self.mqtt_ref(index).is_none_or(|mqtt| mqtt.link == Link::Left) {
+        if !is_there
+            || self.mqtt_ref(index).is_none_or(|mqtt| matches!(mqtt.link, Link::Left | Link::Never))
+        {
             // The will of a session that continues is not published (MQTT 5.0, section 3.1.2.5).
             if let Some(will) = self.mqtt.take_will(connection)
                 && is_clean
