@@ -6,7 +6,7 @@ use end_to_end::authority::{Authority, Identity};
 use end_to_end::curl::{Answer, curl};
 use end_to_end::metrics::Metrics;
 use end_to_end::native::{Frame, Native};
-use end_to_end::process::assert_success;
+use end_to_end::process::{Process, assert_success};
 use end_to_end::raw::Raw;
 use end_to_end::server::{Place, Server};
 use end_to_end::successor::Successor;
@@ -186,6 +186,30 @@ fn a_client_without_an_optional_certificate_shows_something_else() {
     let mut raw = Raw::connect(&secure.tunnel(Some(&other.client("anna")), "-tls1_3"));
     assert!(raw.closes_within(PATIENCE));
     secure.refused("unknown", 1);
+}
+
+/// `crore mqtt` shows a certificate of its own.
+#[test]
+fn the_command_has_a_certificate() {
+    let secure = Secure::start("");
+    let anna = secure.authority.client("anna");
+    let port = secure.server.tls_clients.rsplit(':').next().expect("a port");
+    let url = format!("mqtts://localhost:{port}");
+    let publish = |topic: &str, flags: &[&str]| {
+        let mut command = crore();
+        command.args(["mqtt", "pub", "-t", topic, "-m", "hello", "-q", "1", "--url", &url]);
+        command.args(["--ca", &secure.certificate]).args(flags);
+        Process::start(&mut command).end()
+    };
+    let identity = ["--cert", &anna.certificate, "--key", &anna.key];
+    publish("news", &identity).assert_success();
+    for (topic, flags, said) in
+        [("other", &identity[..], "not authorized"), ("news", &[], "CertificateRequired")]
+    {
+        let ended = publish(topic, flags);
+        assert!(!ended.status.success(), "{:?}", ended.lines);
+        assert!(ended.lines.iter().any(|line| line.contains(said)), "{said}: {:?}", ended.lines);
+    }
 }
 
 #[test]

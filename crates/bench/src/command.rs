@@ -483,6 +483,7 @@ fn common(
         roots: tls::Roots::of_flags(arguments.ca.as_deref(), arguments.insecure),
         resume: arguments.tls_resume,
         tls12_only: arguments.tls12,
+        identity: None,
     };
     if let Some(file) = &arguments.token_file {
         common.tokens = Tokens::read(file)?;

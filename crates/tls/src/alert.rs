@@ -61,7 +61,10 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Alerted(number) => write!(formatter, "the peer sent the TLS alert {number}"),
+            Fault::Alerted(number) => {
+                let name = rustls::AlertDescription::from(*number);
+                write!(formatter, "the peer sent the TLS alert {number} ({name:?})")
+            }
             Fault::UnexpectedMessage => formatter.write_str("an unexpected TLS message"),
             Fault::BadRecordMac => {
                 formatter.write_str("a TLS record with a wrong authentication tag")

@@ -1,4 +1,4 @@
-//! A client's trusted roots, and its tickets for resumption.
+//! A client's trusted roots, its own certificate, and its tickets for resumption.
 //!
 //! Place: created once from the options, shared by all connections and threads of the process. A
 //! handshake that uses or gets a ticket holds one lock for a moment. Invariant: a ticket is used
@@ -16,6 +16,7 @@ use rustls::client::{
 };
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::SingleCertAndKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, NamedGroup, RootCertStore, SignatureScheme,
@@ -23,7 +24,7 @@ use rustls::{
 
 use crate::LoadError;
 use crate::handshake::{Captured, Handshake};
-use crate::server::{ALPN, certificates};
+use crate::server::{ALPN, certificates, certified_key};
 use crate::suites;
 
 /// Maximum number of tickets of a process; each is about a kilobyte.
@@ -60,6 +61,17 @@ pub struct ClientSettings {
     pub resume: bool,
     /// Whether to use TLS 1.2 at most.
     pub tls12_only: bool,
+    /// The client's own certificate, for servers that ask for one.
+    pub identity: Option<Identity>,
+}
+
+/// A certificate of a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// The PEM file of the certificate, followed by those between it and the root.
+    pub certificate_file: PathBuf,
+    /// The PEM file of the first certificate's private key.
+    pub key_file: PathBuf,
 }
 
 impl Roots {
@@ -74,9 +86,9 @@ impl Roots {
 }
 
 impl ClientSettings {
-    /// Whether the roots differ from the system's.
+    /// Whether the roots differ from the system's, or there is a certificate.
     pub fn is_given(&self) -> bool {
-        self.roots != Roots::System
+        self.roots != Roots::System || self.identity.is_some()
     }
 }
 
@@ -94,10 +106,10 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Reads the roots.
+    /// Reads the roots and the certificate.
     ///
     /// # Errors
-    /// The file cannot be used.
+    /// A file cannot be used.
     pub fn load(settings: &ClientSettings) -> Result<Client, LoadError> {
         let provider = Arc::new(suites::provider());
         let versions: &[_] = if settings.tls12_only { &[&TLS12] } else { &[&TLS13, &TLS12] };
@@ -108,15 +120,19 @@ impl Client {
                 problem: error.to_string(),
                 expected: "a configuration that the TLS library accepts",
             })?;
-        let mut config = match &settings.roots {
-            Roots::Insecure => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
-                .with_no_client_auth(),
-            Roots::File(file) => builder.with_root_certificates(roots(file)?).with_no_client_auth(),
-            Roots::System => {
-                builder.with_root_certificates(roots(&system_file()?)?).with_no_client_auth()
+        let builder = match &settings.roots {
+            Roots::Insecure => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
             }
+            Roots::File(file) => builder.with_root_certificates(roots(file)?),
+            Roots::System => builder.with_root_certificates(roots(&system_file()?)?),
+        };
+        let mut config = match &settings.identity {
+            Some(Identity { certificate_file, key_file }) => {
+                let certified = certified_key(certificate_file, key_file)?;
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
+            }
+            None => builder.with_no_client_auth(),
         };
         config.alpn_protocols = vec![ALPN.to_vec()];
         config.enable_secret_extraction = true;

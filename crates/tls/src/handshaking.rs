@@ -191,7 +191,7 @@ impl<N: Net> Tls<N> {
         events.push(Event::Closed { conn, reason: io::ErrorKind::InvalidData });
     }
 
-    fn note_failure(&mut self, place: u32, conn: Conn, failure: String) {
+    pub(crate) fn note_failure(&mut self, place: u32, conn: Conn, failure: String) {
         if self.connections[place].flags.has(Flags::CLIENT) {
             self.failure = Some((conn, failure));
         }

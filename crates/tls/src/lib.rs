@@ -57,7 +57,7 @@ mod writing;
 mod x509;
 
 pub use alert::Fault;
-pub use client::{Client, ClientSettings, Roots, plain_client};
+pub use client::{Client, ClientSettings, Identity, Roots, plain_client};
 pub use clients::ClientCertificates;
 pub use counters::{Counters, Statistics};
 pub use handing::layout;
@@ -192,7 +192,8 @@ impl<N: Net> Tls<N> {
         Ok(())
     }
 
-    /// The reason why the last handshake of a client failed, if it was this connection's.
+    /// The fault of the last client that failed, in its handshake or later, if it was this
+    /// connection's.
     pub fn take_failure(&mut self, conn: Conn) -> Option<String> {
         let (_, failure) = self.failure.take_if(|(failed, _)| *failed == conn)?;
         Some(failure)

@@ -91,6 +91,7 @@ impl<N: Net> Tls<N> {
     fn answer_fault(&mut self, place: u32, fault: Option<Fault>, refuses_renegotiation: bool) {
         if let Some(fault) = fault {
             add(&self.counters.faults, 1);
+            self.note_failure(place, self.connections[place].conn, fault.to_string());
             if let Some(number) = fault.description() {
                 self.alert(place, number);
             }

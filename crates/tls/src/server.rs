@@ -161,41 +161,48 @@ impl ResolvesServerCert for Certificates {
 }
 
 fn load(settings: &ServerSettings) -> Result<(CertifiedKey, Loaded), LoadError> {
-    let chain = certificates(&settings.certificate_file)?;
-    let key = PrivateKeyDer::from_pem_file(&settings.key_file).map_err(|error| LoadError {
-        file: settings.key_file.clone(),
+    let certified = certified_key(&settings.certificate_file, &settings.key_file)?;
+    let first = x509::Names::read(&certified.cert[0]);
+    let chain_len = certified.cert.len();
+    let loaded = Loaded { subject: first.subject, not_after: first.not_after, chain_len };
+    Ok((certified, loaded))
+}
+
+/// A chain of certificates, not empty, and the private key of the first.
+pub(crate) fn certified_key(
+    certificate_file: &Path,
+    key_file: &Path,
+) -> Result<CertifiedKey, LoadError> {
+    let chain = certificates(certificate_file)?;
+    let key = PrivateKeyDer::from_pem_file(key_file).map_err(|error| LoadError {
+        file: key_file.to_owned(),
         problem: problem_of(&error, "private key"),
         expected: "a private key in PEM (PKCS #8, PKCS #1 or SEC 1), without a passphrase",
     })?;
-    let first = x509::Names::read(&chain[0]);
-    let loaded =
-        Loaded { subject: first.subject, not_after: first.not_after, chain_len: chain.len() };
-    let certified = CertifiedKey::from_der(chain, key, &provider());
-    let certified = certified.map_err(|error| match error {
+    CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
         Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => LoadError {
-            file: settings.key_file.clone(),
+            file: key_file.to_owned(),
             problem: format!(
                 "the key does not belong to the first certificate of {}",
-                settings.certificate_file.display()
+                certificate_file.display()
             ),
             expected: "the private key of that certificate",
         },
         Error::InvalidCertificate(error) => LoadError {
-            file: settings.certificate_file.clone(),
+            file: certificate_file.to_owned(),
             problem: format!("the first certificate is malformed ({error:?})"),
             expected: EXPECTED_CHAIN,
         },
         error => LoadError {
-            file: settings.key_file.clone(),
+            file: key_file.to_owned(),
             problem: error.to_string(),
             expected: "a private key of ECDSA, Ed25519 or RSA",
         },
-    })?;
-    Ok((certified, loaded))
+    })
 }
 
 const EXPECTED_CHAIN: &str =
-    "a chain of certificates in PEM, the server's own first (-----BEGIN CERTIFICATE-----)";
+    "a chain of certificates in PEM, that of the key first (-----BEGIN CERTIFICATE-----)";
 
 /// All certificates of a file, at least one.
 pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, LoadError> {

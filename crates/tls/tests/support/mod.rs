@@ -223,8 +223,8 @@ pub fn server() -> Server {
 }
 
 pub fn client(tls12_only: bool, resume: bool) -> Client {
-    Client::load(&ClientSettings { roots: Roots::File(files().0.clone()), resume, tls12_only })
-        .unwrap()
+    let roots = Roots::File(files().0.clone());
+    Client::load(&ClientSettings { roots, resume, tls12_only, identity: None }).unwrap()
 }
 
 /// All suites of the library, one provider each, with the version that each belongs to.

@@ -7,7 +7,7 @@ use bench::units::parse_duration;
 use client::url::Endpoint;
 use std::path::PathBuf;
 use std::time::Duration;
-use tls::{ClientSettings, Roots};
+use tls::{ClientSettings, Identity, Roots};
 use wire::mqtt::{Connect, Properties, Property, Qos, Secret as Password, Version, Will};
 
 /// Flags of the connection and the session.
@@ -28,6 +28,12 @@ pub struct SessionArguments {
     /// verified.
     #[arg(long)]
     pub insecure: bool,
+    /// With TLS: PEM file with the client's certificate, for a server that asks for one.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// PEM file with the private key of the client's certificate.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
     /// Version of the protocol: 3 (3.1.1) or 5.
     #[arg(long, value_name = "VERSION", default_value_t = 5, value_parser = clap::value_parser!(u8).range(3..=5))]
     pub mqtt_version: u8,
@@ -107,8 +113,13 @@ impl SessionArguments {
         let usage = |text: &str| Err(Ending::Usage(text.to_owned()));
         let endpoint =
             Endpoint::parse_mqtt(&self.url).map_err(|error| Ending::Usage(error.to_string()))?;
-        if (self.ca.is_some() || self.insecure) && !endpoint.is_tls {
-            return usage("--ca and --insecure are for addresses with TLS: use mqtts://");
+        let roots = Roots::of_flags(self.ca.as_deref(), self.insecure);
+        let identity = self.cert.clone().zip(self.key.clone());
+        let identity =
+            identity.map(|(certificate_file, key_file)| Identity { certificate_file, key_file });
+        let settings = ClientSettings { roots, identity, ..ClientSettings::default() };
+        if settings.is_given() && !endpoint.is_tls {
+            return usage("--ca, --insecure and --cert are for addresses with TLS: use mqtts://");
         }
         let is_v5 = self.mqtt_version == 5;
         if !is_v5 && self.clean && self.session_expiry.is_some() {
@@ -117,8 +128,6 @@ impl SessionArguments {
         if !is_v5 && self.will.will_delay.is_some() {
             return usage("--will-delay needs version 5");
         }
-        let roots = Roots::of_flags(self.ca.as_deref(), self.insecure);
-        let settings = ClientSettings { roots, ..ClientSettings::default() };
         let tls = endpoint.is_tls.then(|| tls::Client::load(&settings)).transpose();
         let password = match &self.password_file {
             Some(path) => Some(read_secret("the password", path)?),
@@ -264,6 +273,9 @@ mod tests {
         for (line, said) in [
             ("--url ws://a", "mqtt or mqtts"),
             ("--url mqtt://a --insecure", "use mqtts://"),
+            ("--url mqtt://a --cert a --key b", "use mqtts://"),
+            ("--url mqtts://a --cert a", "--key"),
+            ("--url mqtts://a --insecure --cert nowhere --key b", "nowhere"),
             ("--session-expiry 5s", "--id"),
             ("--id a --session-expiry 5s --clean --mqtt-version 3", "needs version 5"),
             ("--will-topic a --will-delay 5s --mqtt-version 3", "needs version 5"),

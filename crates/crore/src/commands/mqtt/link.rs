@@ -136,11 +136,7 @@ impl Link {
             Event::Readable(conn) if conn == self.conn => self.is_readable = true,
             Event::Writable(conn) if conn == self.conn => self.is_writable = true,
             Event::Closed { conn, reason } if conn == self.conn => {
-                let failure = self.net.take_failure(conn);
-                return Err(match failure {
-                    Some(failure) => format!("TLS: {failure}"),
-                    None => io::Error::from(reason).to_string(),
-                });
+                return Err(self.failure(reason));
             }
             Event::Connected(_)
             | Event::Readable(_)
@@ -162,7 +158,15 @@ impl Link {
         match read {
             Read::Data(_) | Read::Blocked => Ok(()),
             Read::Ended => Err("the server closed the connection".to_owned()),
-            Read::Failed(kind) => Err(io::Error::from(kind).to_string()),
+            Read::Failed(kind) => Err(self.failure(kind)),
+        }
+    }
+
+    /// The reason why the connection is lost.
+    fn failure(&mut self, kind: io::ErrorKind) -> String {
+        match self.net.take_failure(self.conn) {
+            Some(failure) => format!("TLS: {failure}"),
+            None => io::Error::from(kind).to_string(),
         }
     }
 
