@@ -3226,7 +3226,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__mqtt__subcmd__pub)
-            opts="-t -m -q -r -i -u -h -V --topic --message --qos --retain --content-type --response-topic --expiry --property --timeout --url --ca --insecure --mqtt-version --id --user --password --password-file --session-expiry --clean --keep-alive --will-topic --will-message --will-qos --will-retain --will-delay --help --version"
+            opts="-t -m -q -r -i -u -h -V --topic --message --qos --retain --content-type --response-topic --expiry --property --timeout --url --ca --insecure --cert --key --mqtt-version --id --user --password --password-file --session-expiry --clean --keep-alive --will-topic --will-message --will-qos --will-retain --will-delay --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3281,6 +3281,14 @@ _crore() {
                     return 0
                     ;;
                 --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3344,7 +3352,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__mqtt__subcmd__sub)
-            opts="-t -q -v -i -u -h -V --topic --qos --verbose --json --count --url --ca --insecure --mqtt-version --id --user --password --password-file --session-expiry --clean --keep-alive --will-topic --will-message --will-qos --will-retain --will-delay --help --version"
+            opts="-t -q -v -i -u -h -V --topic --qos --verbose --json --count --url --ca --insecure --cert --key --mqtt-version --id --user --password --password-file --session-expiry --clean --keep-alive --will-topic --will-message --will-qos --will-retain --will-delay --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3375,6 +3383,14 @@ _crore() {
                     return 0
                     ;;
                 --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

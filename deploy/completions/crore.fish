@@ -123,6 +123,8 @@ complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcom
 complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from pub" -l timeout -d 'Time to wait for an acknowledgement, in seconds' -r
 complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from pub" -l url -d 'Address of the server: mqtt://host:port, or mqtts:// with TLS. A bare host means mqtt://' -r
 complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from pub" -l ca -d 'With TLS: trust the certificates of this PEM file instead of the system\'s' -r -F
+complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from pub" -l cert -d 'With TLS: PEM file with the client\'s certificate, for a server that asks for one' -r -F
+complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from pub" -l key -d 'PEM file with the private key of the client\'s certificate' -r -F
 complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from pub" -l mqtt-version -d 'Version of the protocol: 3 (3.1.1) or 5' -r
 complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from pub" -s i -l id -d 'Client identifier. The default is a random one' -r
 complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from pub" -s u -l user -d 'User name. A node of Crore does not use it' -r
@@ -145,6 +147,8 @@ complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcom
 complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from sub" -l count -d 'Stop after this number of messages' -r
 complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from sub" -l url -d 'Address of the server: mqtt://host:port, or mqtts:// with TLS. A bare host means mqtt://' -r
 complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from sub" -l ca -d 'With TLS: trust the certificates of this PEM file instead of the system\'s' -r -F
+complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from sub" -l cert -d 'With TLS: PEM file with the client\'s certificate, for a server that asks for one' -r -F
+complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from sub" -l key -d 'PEM file with the private key of the client\'s certificate' -r -F
 complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from sub" -l mqtt-version -d 'Version of the protocol: 3 (3.1.1) or 5' -r
 complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from sub" -s i -l id -d 'Client identifier. The default is a random one' -r
 complete -c crore -n "__fish_crore_using_subcommand mqtt; and __fish_seen_subcommand_from sub" -s u -l user -d 'User name. A node of Crore does not use it' -r
