@@ -12,7 +12,7 @@ use wire::mqtt::{
 
 /// Connections in a row without progress, after which a client begins a new session.
 const REFUSALS_MAX: u32 = 5;
-/// A connection that lasts longer has got the retained messages that earlier ones have asked for, in
+/// A connection that lasts longer has got the retained messages that earlier ones have asked for;
 /// milliseconds.
 const SHORT_MS: u64 = 1_000;
 /// The time that a session needs at most to reach the disk, if disks do not fail; milliseconds.
@@ -41,8 +41,8 @@ impl MqttClient {
             Version::V5 => [1, 2, 10, u16::MAX][random.below(4) as usize],
             Version::V3_1 | Version::V3_1_1 => u16::MAX,
         };
-        // Retained messages that the connection before has asked for may come on this one, and those
-        // that an earlier one has asked for, if that before was short.
+        // Retained messages that the connection before has asked for may come on this one. So may
+        // those that an earlier one has asked for, if the one before was short.
         let was_short = context.now_ms < self.line.asked_ms + SHORT_MS;
         let was_quiet = self.line.retained.is_empty()
             && self.line.subscribing.is_empty()
