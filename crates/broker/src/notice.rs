@@ -5,7 +5,9 @@
 
 /// A granted subscription: the home's grant goes to the client unchanged.
 pub(crate) use crate::mail::Grant;
-use crate::mail::{Appended, Gap, HistoryPage, PartitionId, PublishRefusal, Start};
+use crate::mail::{
+    Appended, Gap, HistoryPage, PartitionCursor, PartitionId, PublishRefusal, Start,
+};
 use crate::position::Position;
 use crate::settings::LagPolicy;
 pub(crate) use wire::native::Welcome;
@@ -177,6 +179,15 @@ impl SubscribeTerms {
     pub fn from(start: Start) -> SubscribeTerms {
         SubscribeTerms { start, fail_on_gap: false, policy: None }
     }
+}
+
+/// The beginning of a subscription to filters.
+#[derive(Clone, Copy)]
+pub(crate) enum Since<'a> {
+    /// After these cursors, and live in other partitions.
+    After(&'a [PartitionCursor]),
+    /// Live, but behind these cursors where the stream has not come to them.
+    Behind(&'a [PartitionCursor]),
 }
 
 /// The start of a subscription to filters in one partition.

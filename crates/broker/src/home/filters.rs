@@ -48,7 +48,7 @@ struct Found {
 impl Home {
     /// Interest of an edge in a filter, for one subscription.
     pub(super) fn add_filter(&mut self, from: EdgeId, asked: &AddFilter, turn: &mut Turn<'_>) {
-        let AddFilter { user, filter, subscription, since } = asked;
+        let AddFilter { user, filter, subscription, .. } = asked;
         let (user, subscription) = (*user, *subscription);
         let limits = &self.settings.limits;
         let filters = &mut self.interests.filters;
@@ -69,7 +69,7 @@ impl Home {
         }
         let result = result.map(|()| {
             (0..self.partitions.len() as u32)
-                .map(|local| self.filter_start(from, local, since, turn))
+                .map(|local| self.filter_start(from, local, asked, turn))
                 .collect()
         });
         turn.out.post(from, ToEdge::FilterGranted { subscription, result });
@@ -86,11 +86,13 @@ impl Home {
         &mut self,
         from: EdgeId,
         local: u32,
-        since: &[PartitionCursor],
+        asked: &AddFilter,
         turn: &mut Turn<'_>,
     ) -> FilterStart {
         self.settle_stream(from, local, turn);
+        let AddFilter { since, begins_live, .. } = asked;
         let partition = &self.partitions[local as usize];
+        let through = partition.stream_position(usize::from(from));
         let first = since.partition_point(|cursor| cursor.partition < partition.id);
         let asked = since[first..].iter().take_while(|cursor| cursor.partition == partition.id);
         let head = partition.log.head();
@@ -99,11 +101,16 @@ impl Home {
             let better = partition.lineages.better_of(first.position, other.position, head);
             Better { is_rewound: first.is_rewound || better.is_rewound, ..better }
         });
-        let resumed = best.map(|best| resume(partition, best));
+        let resumed = if *begins_live {
+            let beyond = best.and_then(|best| partition.beyond_stream(through, best.position));
+            beyond.map(|after| Resumed { after, gap: None })
+        } else {
+            best.map(|best| resume(partition, best))
+        };
         let start = FilterStart {
             partition: partition.id,
             epoch: partition.lineages.present_epoch(),
-            through: partition.stream_position(usize::from(from)),
+            through,
             resumed,
         };
         let has_gap = resumed.is_some_and(|resumed| resumed.gap.is_some());

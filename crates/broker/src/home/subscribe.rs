@@ -142,6 +142,13 @@ impl Home {
     ) -> Result<Beginning, OnDisk> {
         match start {
             Start::Live => Ok(Beginning::default()),
+            Start::Behind(position) => {
+                let local = self.local(partition);
+                let after = local.and_then(|local| {
+                    self.partitions[local as usize].beyond_stream(place.settled, position)
+                });
+                Ok(Beginning { after, ..Beginning::default() })
+            }
             Start::Since(position) => self.begin_since(place, partition, position, position),
             Start::SinceEither(first, other) => self.begin_since(place, partition, first, other),
             Start::Last(count) => self.begin_with_newest(place, count),

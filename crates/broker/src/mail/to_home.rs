@@ -160,6 +160,8 @@ pub struct AddFilter {
     pub subscription: SubscriptionKey,
     /// Positions that it comes with, of partitions of this home, ascending.
     pub since: Vec<PartitionCursor>,
+    /// It begins live, but behind these positions where the edge's stream is not there yet.
+    pub begins_live: bool,
 }
 
 /// Asks for the next page of one partition, for a subscription to filters that replays or lags.

@@ -8,7 +8,7 @@ use crate::edge::{Edge, Pressure, flag};
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
 use crate::mail::{self, PageLimits, PartitionCursor, ProducerStamp, Publication, Reply, ToHome};
-use crate::notice::{Notice, Refusal, SubscribeTerms};
+use crate::notice::{Notice, Refusal, Since, SubscribeTerms};
 use crate::topic::{Filter, TopicName};
 use stdx::chunk::Slice;
 use wire::native::{ErrorCode, Once, Producer, Reference, UnsubscribeCode};
@@ -123,6 +123,7 @@ impl Edge {
         }
         self.charge_filter();
         let (fails, policy) = (subscribe.fail_on_gap, subscribe.policy);
+        let since = Since::After(since);
         let subscription = self.subscribe_filter(index, filter, client, since, fails, policy);
         if let (Some(subscription), Some(credit)) = (subscription, subscribe.replay_credit) {
             self.subscriptions.set_credit(subscription, credit);

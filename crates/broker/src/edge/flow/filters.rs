@@ -4,7 +4,7 @@ use crate::edge::Edge;
 use crate::edge::subscriptions::{FilterRefusal, Kind};
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::{AddFilter, HomeId, PartitionCursor, PartitionId, ToHome};
-use crate::notice::Refusal;
+use crate::notice::{Refusal, Since};
 use crate::settings::LagPolicy;
 use crate::topic::Filter;
 use stdx::chunk::Slice;
@@ -12,14 +12,14 @@ use wire::native::ErrorCode;
 
 impl Edge {
     /// Asks for a filter with wildcards, live except in the partitions for which it comes with a
-    /// cursor. Without a policy of its own the rules have one. Answered by
+    /// cursor behind which it begins. Without a policy of its own the rules have one. Answered by
     /// `notify_subscribed_filters` or `notify_refused`; none if it is refused at once.
     pub(crate) fn subscribe_filter(
         &mut self,
         index: ConnIndex,
         filter: Filter<'_>,
         client: u32,
-        since: &[PartitionCursor],
+        since: Since<'_>,
         fail_on_gap: bool,
         policy: Option<LagPolicy>,
     ) -> Option<SubIndex> {
@@ -73,15 +73,20 @@ impl Edge {
         index: ConnIndex,
         subscription: SubIndex,
         filter: &Slice,
-        since: &[PartitionCursor],
+        since: Since<'_>,
     ) {
+        let (since, begins_live) = match since {
+            Since::After(cursors) => (cursors, false),
+            Since::Behind(cursors) => (cursors, true),
+        };
         let key = self.subscriptions.key(subscription);
         let user = self.user_hash(index);
         for home in self.settings.homes() {
             let is_theirs =
                 |cursor: &&PartitionCursor| self.settings.home_of(cursor.partition) == home;
             let since = since.iter().filter(is_theirs).copied().collect();
-            let request = AddFilter { user, filter: filter.clone(), subscription: key, since };
+            let filter = filter.clone();
+            let request = AddFilter { user, filter, subscription: key, since, begins_live };
             self.request(home, ToHome::AddFilter(request));
         }
     }

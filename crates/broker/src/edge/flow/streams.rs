@@ -4,7 +4,7 @@ use crate::edge::Edge;
 use crate::entitlement::Action;
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{PartitionId, Start};
-use crate::notice::{Settles, SubscribeTerms};
+use crate::notice::{Settles, Since, SubscribeTerms};
 use crate::position::Position;
 use crate::protocol::{Protocol, flag};
 use crate::session::State;
@@ -92,6 +92,7 @@ impl Edge {
                     let is_absent = |cursor: &StreamCursor| cursor.is_absent(number);
                     let since =
                         if returned.as_ref().is_some_and(is_absent) { &[] } else { &since[..] };
+                    let since = Since::After(since);
                     self.subscribe_filter(index, filter, client, since, false, policy);
                 }
                 continue;

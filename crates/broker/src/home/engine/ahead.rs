@@ -97,10 +97,11 @@ impl Home {
     /// Whether a subscription to filters waits for the tails.
     pub(in crate::home) fn is_filter_ahead(&self, from: Caller, asked: &AddFilter) -> bool {
         !from.has_waited && !self.have_all_begun()
-            || asked
-                .since
-                .iter()
-                .any(|cursor| self.is_ahead_of_tail(from, cursor.partition, [cursor.position]))
+            || !asked.begins_live
+                && asked
+                    .since
+                    .iter()
+                    .any(|cursor| self.is_ahead_of_tail(from, cursor.partition, [cursor.position]))
     }
 
     fn is_still_ahead(&self, waiting: &Waiting) -> bool {

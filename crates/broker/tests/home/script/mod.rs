@@ -357,6 +357,7 @@ fn slice(text: &str) -> Slice {
 fn start_of(words: &[&str]) -> Start {
     match words {
         ["live"] => Start::Live,
+        ["behind", position] => Start::Behind(position.parse().unwrap()),
         ["since", position] => Start::Since(position.parse().unwrap()),
         ["since", first, "or", other] => {
             Start::SinceEither(first.parse().unwrap(), other.parse().unwrap())
@@ -436,10 +437,13 @@ fn filter_request(words: &[&str]) -> ToHome {
     let subscription = |word: &str| Key { index: number(word), generation: 0 };
     match words {
         ["filter", _, key, filter, each @ ..] => ToHome::AddFilter(AddFilter {
+            begins_live: each.first() == Some(&"behind"),
             user: 0,
             filter: slice(filter),
             subscription: subscription(key),
             since: each
+                .strip_prefix(&["behind"])
+                .unwrap_or(each)
                 .chunks(2)
                 .map(|each| PartitionCursor {
                     partition: PartitionId(number(each[0])),

@@ -11,7 +11,7 @@ use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{
     OpenDelivery, PartitionCursor, PartitionId, SleepingSession, SleepingSubscription, Start,
 };
-use crate::notice::SubscribeTerms;
+use crate::notice::{Since, SubscribeTerms};
 use crate::protocol::flag;
 use crate::session::mqtt::options::Options;
 use crate::session::mqtt::{Mqtt, Received};
@@ -83,18 +83,20 @@ impl Edge {
             entry.is_cancelled = subscription.is_ended;
         }
         let client = Options::pending(place);
-        // Messages with QoS 0 are not kept for a session that sleeps.
+        // Messages with QoS 0 are not kept for a session that sleeps, and none comes twice: the
+        // stream of this edge may be behind the one before.
         let is_kept = Options::of(subscription.options).qos > 0;
         let policy = is_kept.then_some(LagPolicy::Replay);
         if filter.is_plain() {
-            let start = match starts.first().filter(|_| is_kept) {
-                Some(cursor) => Start::Since(cursor.position),
+            let start = match starts.first() {
+                Some(cursor) if is_kept => Start::Since(cursor.position),
+                Some(cursor) => Start::Behind(cursor.position),
                 None => Start::Live,
             };
             let terms = SubscribeTerms { policy, ..SubscribeTerms::from(start) };
             self.subscribe_plain(index, name, client, terms);
         } else {
-            let since = if is_kept { starts } else { &[] };
+            let since = if is_kept { Since::After(starts) } else { Since::Behind(starts) };
             self.charge_filter();
             self.subscribe_filter(index, filter, client, since, false, policy);
         }
