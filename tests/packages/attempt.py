@@ -402,7 +402,7 @@ class Systems(Place):
         self.assertLessEqual(
             {"LICENSE", "README.md", "man/crore.1", "systemd/crore.service", "completions/_crore"}, files
         )
-        # Of that, the client of the engine and its TLS library are 6 MB.
+        # The client of the engine and its TLS library are more than 4 MB of it.
         self.assertLess((root / "crore").stat().st_size, 28 << 20)
 
     def test_the_program_serves_tls(self) -> None:
