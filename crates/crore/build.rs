@@ -1,5 +1,6 @@
 //! Records the commit and the compiler for `crore version`. No network; without git the commit is
-//! left out.
+//! left out. The names do not begin with `CRORE_`: `cargo run` hands them to the program, which
+//! would take them for options.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,11 +15,11 @@ fn main() {
         println!("cargo::rerun-if-changed={log}");
     }
     if let Some(commit) = output("git", &["rev-parse", "--short=12", "HEAD"]) {
-        println!("cargo::rustc-env=CRORE_COMMIT={commit}");
+        println!("cargo::rustc-env=BUILD_COMMIT={commit}");
     }
     let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
     if let Some(version) = output(&compiler, &["--version"]) {
-        println!("cargo::rustc-env=CRORE_COMPILER={version}");
+        println!("cargo::rustc-env=BUILD_COMPILER={version}");
     }
 }
 

@@ -4,7 +4,7 @@ use crate::exit::Ending;
 use std::io::Write;
 
 /// The commit of the build, if it was built in a repository.
-pub const COMMIT: Option<&str> = option_env!("CRORE_COMMIT");
+pub const COMMIT: Option<&str> = option_env!("BUILD_COMMIT");
 
 /// Prints version, commit and compiler.
 ///
@@ -14,6 +14,6 @@ pub fn run() -> Result<(), Ending> {
     let mut output = std::io::stdout().lock();
     writeln!(output, "crore {}", env!("CARGO_PKG_VERSION"))?;
     writeln!(output, "commit {}", COMMIT.unwrap_or("unknown"))?;
-    writeln!(output, "compiler {}", option_env!("CRORE_COMPILER").unwrap_or("unknown"))?;
+    writeln!(output, "compiler {}", option_env!("BUILD_COMPILER").unwrap_or("unknown"))?;
     Ok(())
 }

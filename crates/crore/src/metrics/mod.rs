@@ -67,7 +67,7 @@ pub fn collect(sources: &Sources<'_>) -> Vec<Family> {
     let mut families = Families::default();
     let labels = [
         ("version", env!("CARGO_PKG_VERSION")),
-        ("commit", option_env!("CRORE_COMMIT").unwrap_or("unknown")),
+        ("commit", option_env!("BUILD_COMMIT").unwrap_or("unknown")),
         ("node", sources.node_name),
     ];
     families.information("crore_build_info", "Version, commit and name of the node.", &labels);

@@ -142,3 +142,12 @@ fn faults_of_files_tell_no_secret() {
     let found = load(&unknown).unwrap_err().to_string();
     assert!(found.contains("unknown variable"), "{found}");
 }
+
+/// `cargo run` hands the variables of the build to the program.
+#[test]
+fn variables_of_the_build_are_no_options() {
+    let build = include_str!("../../../build.rs");
+    let names: Vec<&str> = build.split("rustc-env=").skip(1).collect();
+    assert_eq!(names.len(), 2);
+    assert!(names.iter().all(|name| !name.starts_with("CRORE_")), "{names:?}");
+}
