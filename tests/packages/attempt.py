@@ -402,8 +402,7 @@ class Systems(Place):
         self.assertLessEqual(
             {"LICENSE", "README.md", "man/crore.1", "systemd/crore.service", "completions/_crore"}, files
         )
-        # The client of the engine and its TLS library are more than 4 MB of it.
-        self.assertLess((root / "crore").stat().st_size, 28 << 20)
+        self.assertLess((root / "crore").stat().st_size, 25 << 20)
 
     def test_the_program_serves_tls(self) -> None:
         """Cryptography is C: another compiler builds it for a release."""
