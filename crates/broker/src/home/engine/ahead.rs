@@ -81,9 +81,8 @@ impl Home {
         }
     }
 
-    /// Whether a request with these positions waits for the tail. Its handler asks after every wait
-    /// of another kind as well: a partition may begin anew while the request waits for its turn or
-    /// for the disk.
+    /// Whether a request with these positions waits for the tail. Handlers check this each time that
+    /// a request reaches them: its partition may have begun anew since the last time.
     pub(in crate::home) fn is_ahead_of_tail(
         &self,
         from: Caller,

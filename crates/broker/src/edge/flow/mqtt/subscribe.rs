@@ -461,7 +461,8 @@ impl Edge {
     }
 }
 
-/// Whether retained messages follow for a filter that is new to the session, or not.
+/// Whether the client wants the retained messages of a filter. `is_new`: its session had no such
+/// subscription.
 fn wants_retained(item: &SubscribeItem<'_>, is_new: bool) -> bool {
     match item.retain_handling {
         RetainHandling::Send => true,
