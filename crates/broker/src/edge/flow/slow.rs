@@ -3,8 +3,8 @@
 //!
 //! Beside the path, behind a bound of the outbox. The client is to know why it was ended and that
 //! it may resume, so a WebSocket connection is closed with 3002 `slow_consumer`, or with 3003
-//! `pinned_bytes` where not its own bound was reached but that of all together. A begun frame has to
-//! be complete before another one, so its rest goes first. The end comes with the flush, as for
+//! `pinned_bytes` where not its own bound was reached but that of all together. A begun frame has
+//! to be complete before another one, so its rest goes first. The end comes with the flush, as for
 //! every connection that is aborted: until then the edge may be in the middle of a delivery.
 //!
 //! Invariants: nothing is queued for such a connection any more; all of them together keep at most

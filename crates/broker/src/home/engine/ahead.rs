@@ -81,8 +81,8 @@ impl Home {
         }
     }
 
-    /// Whether a request with these positions waits for the tail. Handlers check this each time that
-    /// a request reaches them: its partition may have begun anew since the last time.
+    /// Whether a request with these positions waits for the tail. Handlers check this each time
+    /// that a request reaches them: its partition may have begun anew since the last time.
     pub(in crate::home) fn is_ahead_of_tail(
         &self,
         from: Caller,
