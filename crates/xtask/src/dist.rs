@@ -52,6 +52,8 @@ pub const TARGETS: &[Target] = &[Target {
 const GLIBC: &str = "2.28";
 /// Features of a release that the gate's program lacks.
 const RELEASE_FEATURES: &str = "engine-vendored";
+/// The profile of a release's program (Cargo.toml).
+const PROFILE: &str = "packaged";
 const ZIG: &str = "zig";
 /// The environment of the tools that install and examine packages.
 const TOOLS: &str = "packages";
@@ -171,13 +173,13 @@ fn target() -> Result<&'static Target> {
 fn build_with_zig(workspace: &Workspace, target: &Target) -> Result<PathBuf> {
     setup::python_packages(workspace, ZIG, "deploy/zig.txt")?;
     let zig = workspace.foreign().join(ZIG).join("bin");
-    let mut build = workspace.command(&["cargo-zigbuild", "zigbuild", "--locked", "--release"]);
-    build.args(["-p", "crore", "--features", RELEASE_FEATURES]);
+    let mut build = workspace.command(&["cargo-zigbuild", "zigbuild", "--locked"]);
+    build.args(["--profile", PROFILE, "-p", "crore", "--features", RELEASE_FEATURES]);
     build.args(["--target", &format!("{}.{GLIBC}", target.triple)]);
     let caches = workspace.foreign().join("zig-cache");
     build.env("PATH", shell::path_with(&zig)?).env("CARGO_ZIGBUILD_CACHE_DIR", &caches);
     shell::run(build.env("ZIG_GLOBAL_CACHE_DIR", &caches))?;
-    Ok(workspace.target.join(target.triple).join("release/crore"))
+    Ok(workspace.target.join(target.triple).join(PROFILE).join("crore"))
 }
 
 /// The version of the server, which both packages with a client library have, too.
