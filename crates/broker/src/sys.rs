@@ -1,4 +1,4 @@
-//! `$sys/...`: topics to which only the node itself publishes (`spec/protocol.md`).
+//! `$sys/...` and `$SYS/...`: topics to which only the node itself publishes (`spec/protocol.md`).
 //!
 //! Place: they are ordinary topics with ordinary records; only the publisher is special. An edge
 //! makes the publications, as ordinary requests to the topics' homes. Invariants: wildcards at the
@@ -10,6 +10,10 @@ use wire::http::problem::append_json_string;
 pub const ROOT: &str = "$sys";
 /// The filter that covers all of them.
 pub const FILTER: &str = "$sys/#";
+/// The first level of the topics with which programs for other brokers of MQTT are acquainted.
+const MQTT_ROOT: &str = "$SYS";
+/// The filter that covers all of those.
+pub const MQTT_FILTER: &str = "$SYS/#";
 /// A session has begun.
 pub const CLIENTS_CONNECTED: &str = "$sys/clients/connected";
 /// A session is over.
@@ -29,7 +33,62 @@ const SESSIONS: &str = "$mqtt/s/";
 
 /// Whether a topic, or a filter's topics, are the node's own.
 pub fn is_reserved(name: &str) -> bool {
-    name.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    is_below(ROOT, name) || is_of_mqtt(name)
+}
+
+/// Whether a topic, or a filter's topics, are those with figures for programs of MQTT. Every client
+/// may read them that may read anything.
+pub fn is_of_mqtt(name: &str) -> bool {
+    is_below(MQTT_ROOT, name)
+}
+
+fn is_below(root: &str, name: &str) -> bool {
+    name.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether a client may publish to a topic in spite of [`is_reserved`]: a bridge of Mosquitto
+/// reports itself on `$SYS/broker/connection/NAME/state`.
+pub fn is_of_bridge(topic: &str) -> bool {
+    let name = topic.strip_prefix("$SYS/broker/connection/");
+    let name = name.and_then(|rest| rest.strip_suffix("/state"));
+    name.is_some_and(|name| !name.is_empty() && !name.contains(['/', '+', '#']))
+}
+
+/// A message of the node itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OwnMessage {
+    /// The topic's name; valid.
+    pub topic: Box<str>,
+    /// The body.
+    pub payload: Box<[u8]>,
+    /// The media type of the body.
+    pub content_type: &'static str,
+    /// The message is the first of its topic with this key; empty for none.
+    pub idempotency_key: Box<[u8]>,
+    /// Keep it as the topic's retained message; an empty body removes the retained one.
+    pub retain: bool,
+}
+
+impl OwnMessage {
+    /// An event as JSON.
+    pub fn json(topic: &str, payload: &[u8]) -> OwnMessage {
+        OwnMessage {
+            topic: topic.into(),
+            payload: payload.into(),
+            content_type: "application/json",
+            idempotency_key: Box::default(),
+            retain: false,
+        }
+    }
+
+    /// A present value as text, which the topic keeps.
+    pub fn value(topic: &str, text: &str) -> OwnMessage {
+        OwnMessage {
+            content_type: "text/plain",
+            retain: true,
+            ..OwnMessage::json(topic, text.as_bytes())
+        }
+    }
 }
 
 /// The topic of a session of MQTT, by the name of its client. The name is the rest of the topic,
@@ -136,11 +195,22 @@ mod tests {
 
     #[test]
     fn reserved_names() {
-        for name in ["$sys", "$sys/", "$sys/a", "$sys/#", "$sys/+/b"] {
+        for name in ["$sys", "$sys/", "$sys/a", "$sys/#", "$sys/+/b", "$SYS", "$SYS/broker/x"] {
             assert!(is_reserved(name), "{name}");
         }
-        for name in ["$system", "$SYS/a", "sys/a", "$", "a/$sys", "/$sys", "#"] {
+        for name in ["$system", "$SYSTEM/a", "$Sys/a", "sys/a", "$", "a/$sys", "/$sys", "#"] {
             assert!(!is_reserved(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn bridges_tell_of_their_own_connection_only() {
+        assert!(is_of_bridge("$SYS/broker/connection/office.house/state"));
+        for name in ["+", "", "a/b", "#"] {
+            assert!(!is_of_bridge(&format!("$SYS/broker/connection/{name}/state")), "{name}");
+        }
+        for topic in ["$SYS/broker/connection/a", "$SYS/broker/uptime", "$sys/a", "a/state"] {
+            assert!(!is_of_bridge(topic), "{topic}");
         }
     }
 

@@ -23,6 +23,7 @@ mod logging;
 mod memory_ceiling;
 mod metrics;
 mod mosquitto;
+mod mosquitto_figures;
 mod operators_socket;
 mod plan;
 mod private_files;

@@ -1,14 +1,15 @@
-//! Figures of the node on `$sys/node/NAME/statistics`, every `sys.interval`, and for the charts of
-//! the operators' page.
+//! Figures of the node on `$sys/node/NAME/statistics` and `$SYS/broker/...`, every `sys.interval`,
+//! and for the charts of the operators' page.
 //!
 //! Place: beside the node, on a thread of its own: it asks as a scrape of `/metrics` does, and
 //! publishes through a shard. Invariant: figures of the whole node only; nothing of a client or a
 //! topic.
 
 use crate::configuration::options::Sys;
+use crate::mosquitto_figures::MosquittoFigures;
 use crate::reload::Reloader;
 use crate::statistics_history::StatisticsHistory;
-use broker::sys::statistics_topic;
+use broker::sys::{OwnMessage, statistics_topic};
 use node::{Node, NodeStatistics};
 use serde_json::json;
 use std::io;
@@ -32,11 +33,12 @@ pub fn spawn(
     let began = Instant::now();
     let work = move || {
         let mut published: Option<Instant> = None;
+        let mut figures = MosquittoFigures::default();
         loop {
             std::thread::sleep(LOOK_EVERY);
-            let Sys { statistics, interval, .. } = reloader.read();
-            let is_due = published.is_none_or(|at| at.elapsed() >= interval);
-            let is_wanted = is_due && statistics;
+            let Sys { statistics, mosquitto, interval, .. } = reloader.read();
+            let is_due =
+                published.is_none_or(|at| at.elapsed() >= interval) && (statistics || mosquitto);
             let now = Instant::now();
             let charted = history.as_ref().filter(|history| history.is_due(now));
             // The locks are taken in this order because a reload holds the configuration while it
@@ -45,18 +47,29 @@ pub fn spawn(
             let Some(node) = &*node else {
                 return;
             };
-            if !is_wanted && charted.is_none() {
+            if !mosquitto {
+                figures.withdraw().into_iter().for_each(|message| node.publish_own(message));
+            }
+            if !is_due && charted.is_none() {
                 continue;
             }
-            let statistics = node.statistics();
+            let counters = node.statistics();
             if let Some(history) = charted {
-                history.record(&statistics, (now, SystemTime::now()));
+                history.record(&counters, (now, SystemTime::now()));
             }
-            if is_wanted {
-                published = Some(now);
+            if !is_due {
+                continue;
+            }
+            published = Some(now);
+            if statistics {
                 let name = &node.settings().node_name;
-                let text = described(name, began.elapsed(), &statistics);
-                node.publish_own(&statistics_topic(name), text.as_bytes(), &[]);
+                let text = described(name, began.elapsed(), &counters);
+                let topic = statistics_topic(name);
+                node.publish_own(OwnMessage::json(&topic, text.as_bytes()));
+            }
+            if mosquitto {
+                let changed = figures.changed(began.elapsed(), &counters);
+                changed.into_iter().for_each(|message| node.publish_own(message));
             }
         }
     };

@@ -17,6 +17,7 @@ use broker::home::HomeStatistics;
 use broker::inspect::Question;
 use broker::mail::{ToEdge, ToHome};
 use broker::settings::Settings;
+use broker::sys::OwnMessage;
 use net::Wake;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -74,14 +75,7 @@ pub enum Control {
         window_ms: u64,
     },
     /// Publish on a topic of the node itself.
-    Publish {
-        /// The topic's name.
-        topic: Box<str>,
-        /// The payload as JSON.
-        payload: Box<[u8]>,
-        /// The idempotency key; none if empty.
-        idempotency_key: Box<[u8]>,
-    },
+    Publish(OwnMessage),
     /// A revocation was added: check all entitlements.
     Revoked,
     /// Apply these settings, which renew the previous ones.

@@ -344,9 +344,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 self.net.stop_accepting();
                 self.edge.drain(window_ms);
             }
-            Control::Publish { topic, payload, idempotency_key } => {
-                self.edge.publish_own_once(&topic, &payload, &idempotency_key);
-            }
+            Control::Publish(message) => self.edge.publish_own(&message),
             Control::Revoked => self.edge.revocations_changed(),
             Control::Settings(settings) => {
                 if let Some(home) = &mut self.home {

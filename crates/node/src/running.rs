@@ -24,6 +24,7 @@ use broker::edge::{EdgeStatistics, Pressure};
 use broker::home::HomeStatistics;
 use broker::reload::Waiting;
 use broker::settings::Settings;
+use broker::sys::OwnMessage;
 use net::Counters;
 use net::system::Passage;
 use std::fmt;
@@ -322,16 +323,11 @@ impl Node {
         &self.shards.0[shard]
     }
 
-    /// Publishes on a topic of the node itself, through one of its shards, as the first message of
-    /// the topic with this idempotency key; an empty key is none. Without room, the publication is
-    /// dropped.
-    pub fn publish_own(&self, topic: &str, payload: &[u8], idempotency_key: &[u8]) {
+    /// Publishes on a topic of the node itself, through one of its shards. Without room, the
+    /// message is dropped.
+    pub fn publish_own(&self, message: OwnMessage) {
         if let Some(shard) = self.shards.0.first() {
-            shard.send(Post::Control(Control::Publish {
-                topic: topic.into(),
-                payload: payload.into(),
-                idempotency_key: idempotency_key.into(),
-            }));
+            shard.send(Post::Control(Control::Publish(message)));
         }
     }
 

@@ -15,7 +15,7 @@ use log::RecordView;
 use stdx::chunk::Slice;
 
 /// The filters that cover all topics whose messages are sent to clients.
-const ALL: [&str; 2] = ["#", sys::FILTER];
+const ALL: [&str; 3] = ["#", sys::FILTER, sys::MQTT_FILTER];
 
 impl ReadRecord {
     /// The answer.

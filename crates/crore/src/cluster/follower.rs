@@ -14,7 +14,7 @@ use crate::draining::Draining;
 use crate::logging::{Level, Log};
 use crate::reload::Reloader;
 use broker::settings::Settings;
-use broker::sys::{NODES_JOINED, NODES_LEFT};
+use broker::sys::{NODES_JOINED, NODES_LEFT, OwnMessage};
 use entitlement::TokenAuthenticator;
 use entitlement::revoking::Change;
 use node::Node;
@@ -168,7 +168,10 @@ impl Follower {
                 }
             };
             let key = format!("{name}/{time_ms}");
-            node.publish_own(topic, payload.to_string().as_bytes(), key.as_bytes());
+            node.publish_own(OwnMessage {
+                idempotency_key: key.into_bytes().into(),
+                ..OwnMessage::json(topic, payload.to_string().as_bytes())
+            });
         }
     }
 

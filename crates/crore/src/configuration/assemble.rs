@@ -206,11 +206,12 @@ fn rules(
             }),
         });
     }
-    if let Some(rule) = sys_rule(configuration, &rules)
-        && let Ok(filter) = Filter::parse(broker::sys::FILTER)
-    {
-        rule_filters.insert(filter, rules.len() as u16);
-        rules.push(rule);
+    let own = [sys_rule(configuration, &rules), mosquitto_rule(configuration, &rules, logs)];
+    for rule in own.into_iter().flatten() {
+        if let Ok(filter) = Filter::parse(&rule.filter) {
+            rule_filters.insert(filter, rules.len() as u16);
+            rules.push(rule);
+        }
     }
     (rules, rule_filters)
 }
@@ -233,6 +234,23 @@ fn sys_rule(configuration: &Configuration, rules: &[RuleSettings]) -> Option<Rul
             publishers: Publishers::Nobody,
             ..PublishSettings::default()
         }),
+        ..rules[0].clone()
+    })
+}
+
+/// The rule of the figures that Mosquitto has, where they are published and the configuration has
+/// none for all of them. Each node has its own, so a log in the engine does not suit.
+fn mosquitto_rule(
+    configuration: &Configuration,
+    rules: &[RuleSettings],
+    logs: &[LogSettings],
+) -> Option<RuleSettings> {
+    let Sys { mosquitto, .. } = configuration.read();
+    let has_one = rules.iter().any(|rule| &*rule.filter == broker::sys::MQTT_FILTER);
+    let log = logs.iter().position(|log| log.durability != Durability::Engine)?;
+    (mosquitto && !has_one).then(|| RuleSettings {
+        filter: broker::sys::MQTT_FILTER.into(),
+        log: log as u16,
         ..rules[0].clone()
     })
 }

@@ -305,6 +305,13 @@ impl Broker {
                 set("mqtt.assigned_ids", switch(&line.value)?.to_string());
             }
             "retain_available" => set("mqtt.retained", switch(&line.value)?.to_string()),
+            "sys_interval" => {
+                let seconds = within(3_600)?;
+                set("sys.mosquitto", (seconds > 0).to_string());
+                if seconds > 0 {
+                    set("sys.interval", format!("\"{seconds}s\""));
+                }
+            }
             "tls_version" => match line.value.trim_start_matches("tlsv") {
                 version @ ("1.2" | "1.3") => set("tls.version_min", format!("\"{version}\"")),
                 _ => return Err("the node speaks TLS 1.2 and 1.3".into()),

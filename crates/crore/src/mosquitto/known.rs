@@ -215,13 +215,7 @@ pub const OPTIONS: &[(&str, Fate)] = &[
     ("socket_domain", Translated),
     ("start_type", Bridge),
     ("store_clean_interval", NO_INTERVAL),
-    (
-        "sys_interval",
-        Impossible(
-            "there are no $SYS topics",
-            "read /metrics of the operators' port, or the topics $sys/...",
-        ),
-    ),
+    ("sys_interval", Translated),
     ("threshold", Bridge),
     ("tls_engine", Impossible("keys are in files", "set tls.key_file")),
     ("tls_engine_kpass_sha1", Impossible("keys are in files", "set tls.key_file")),

@@ -8,7 +8,8 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 /// The sections, in the order of the file.
-const SECTIONS: [&str; 7] = ["node", "listen", "tls", "mqtt", "logging", "limits", "entitlement"];
+const SECTIONS: [&str; 8] =
+    ["node", "listen", "tls", "mqtt", "sys", "logging", "limits", "entitlement"];
 
 /// The directory of logs.
 const DATA_DIR: &str = "/var/lib/crore";
@@ -48,6 +49,10 @@ pub fn write(name: &str, mut broker: Broker, control: &Control) -> String {
     if options.iter().all(|(key, _)| *key != "mqtt.session_expiry_v3") {
         // Mosquitto keeps sessions for ever; this is the longest time.
         options.push(("mqtt.session_expiry_v3", word("365d")));
+    }
+    if options.iter().all(|(key, _)| *key != "sys.mosquitto") {
+        // Mosquitto publishes its figures, unless `sys_interval` is 0.
+        options.push(("sys.mosquitto", "true".into()));
     }
     if control.is_closed {
         // Mosquitto acknowledges refused publications of version 3, too.

@@ -82,7 +82,12 @@ pub fn decide(broker: &mut Broker, directory: &Path) -> Control {
 }
 
 fn everything() -> Permissions {
-    Permissions { subscribe: vec!["#".into()], publish: vec!["#".into()], ..Permissions::default() }
+    Permissions {
+        subscribe: vec!["#".into(), broker::sys::MQTT_FILTER.into()],
+        // Bridges of Mosquitto tell of themselves.
+        publish: vec!["#".into(), "$SYS/broker/connection/+/state".into()],
+        ..Permissions::default()
+    }
 }
 
 /// Permissions of an access list.

@@ -3,7 +3,7 @@
 
 use super::World;
 use crate::client::Phase;
-use broker::sys;
+use broker::sys::{self, OwnMessage};
 use node::mailbox::Control;
 
 /// The time between two statistics; virtual milliseconds.
@@ -20,11 +20,9 @@ impl World {
         let settings = &self.plan.settings;
         let number = self.oracle.events.published;
         self.oracle.events.published += 1;
-        let control = Control::Publish {
-            topic: sys::statistics_topic(&settings.node_name).into(),
-            payload: format!("{{\"number\":{number}}}").into_bytes().into(),
-            idempotency_key: Box::default(),
-        };
+        let topic = sys::statistics_topic(&settings.node_name);
+        let payload = format!("{{\"number\":{number}}}");
+        let control = Control::Publish(OwnMessage::json(&topic, payload.as_bytes()));
         let shard = usize::from(settings.edges_count) - 1;
         self.mesh.borrow_mut().tell(shard, control);
     }

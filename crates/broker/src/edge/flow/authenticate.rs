@@ -81,9 +81,12 @@ impl Edge {
             self.statistics.forbidden.count(action);
             return Err(ErrorCode::Forbidden);
         }
-        let is_read = action != Action::Publish;
         let is_open = self.settings.entitlement.is_some() || self.settings.sys.is_open;
-        if !sys::is_reserved(wanted.as_str()) || is_read && is_open {
+        let is_permitted = match action {
+            Action::Publish => sys::is_of_bridge(wanted.as_str()),
+            Action::Subscribe | Action::History => is_open || sys::is_of_mqtt(wanted.as_str()),
+        };
+        if !sys::is_reserved(wanted.as_str()) || is_permitted {
             return Ok(());
         }
         self.statistics.forbidden.count(action);

@@ -10,7 +10,7 @@ use crate::journal::{Client, Entry, Event, Operation};
 use crate::mail::{Publication, Publish, ToHome};
 use crate::protocol::flag;
 use crate::session::mqtt::{Link, Mqtt};
-use crate::sys::{self, Object, Occupancy};
+use crate::sys::{self, Object, Occupancy, OwnMessage};
 use std::net::IpAddr;
 use stdx::key::Key;
 use wire::native::{Attributes, ErrorCode};
@@ -65,7 +65,7 @@ impl Edge {
         if self.settings.sys.clients && self.journal.connected.take() {
             let client = self.client(index);
             let payload = self.object_of(&client).finish();
-            self.publish_own(sys::CLIENTS_CONNECTED, &payload);
+            self.publish_event(sys::CLIENTS_CONNECTED, &payload);
         }
     }
 
@@ -101,7 +101,7 @@ impl Edge {
             if let Some(duration_ms) = duration_ms {
                 object = object.number("duration_ms", duration_ms);
             }
-            self.publish_own(sys::CLIENTS_DISCONNECTED, &object.finish());
+            self.publish_event(sys::CLIENTS_DISCONNECTED, &object.finish());
         }
     }
 
@@ -189,7 +189,7 @@ impl Edge {
     pub fn publish_occupancy(&mut self, occupancy: &Occupancy) {
         let node = self.settings.clone();
         let node = node.node_name.as_str();
-        let mut publish = |topic: &str, object: Object| self.publish_own(topic, &object.finish());
+        let mut publish = |topic: &str, object: Object| self.publish_event(topic, &object.finish());
         let named = |name: &[u8]| {
             let name = String::from_utf8_lossy(name);
             Object::of_node(node).text("topic", &name)
@@ -217,7 +217,7 @@ impl Edge {
             [(sys::CLIENTS_CONNECTED, connected), (sys::CLIENTS_DISCONNECTED, disconnected)];
         for (topic, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
             let object = Object::of_node(&settings.node_name).number("left_out", count);
-            self.publish_own(topic, &object.finish());
+            self.publish_event(topic, &object.finish());
         }
     }
 
@@ -232,15 +232,14 @@ impl Edge {
         }
     }
 
-    /// Publishes a message of the node's own, JSON. It is given up if its home has no room: nothing
-    /// waits for it.
-    fn publish_own(&mut self, topic: &str, payload: &[u8]) {
-        self.publish_own_once(topic, payload, &[]);
+    fn publish_event(&mut self, topic: &str, payload: &[u8]) {
+        self.publish_own(&OwnMessage::json(topic, payload));
     }
 
-    /// Publishes a message of the node's own, JSON, as the first one of its topic with this
-    /// idempotency key; an empty key is none. It is given up if its home has no room.
-    pub fn publish_own_once(&mut self, topic: &str, payload: &[u8], idempotency_key: &[u8]) {
+    /// Publishes a message of the node's own. It is given up if its home has no room: nothing waits
+    /// for it.
+    pub fn publish_own(&mut self, message: &OwnMessage) {
+        let OwnMessage { topic, payload, content_type, idempotency_key, retain } = message;
         let (rule, partition) = self.settings.locate(topic);
         let home = self.settings.home_of(partition);
         if !self.may_request(home) || !self.may_publish(partition, payload.len() as u64) {
@@ -248,13 +247,14 @@ impl Edge {
             return;
         }
         let mut attributes = Vec::new();
-        let json = Attributes { content_type: Some("application/json"), ..Attributes::default() };
-        json.encode_block(&mut attributes);
+        let named = Attributes { content_type: Some(content_type), ..Attributes::default() };
+        named.encode_block(&mut attributes);
         let publication = Publication {
             topic: self.work.mail.copy(topic.as_bytes()),
             attributes: self.work.mail.copy(&attributes),
             payload: self.work.mail.copy(payload),
             idempotency_key: self.work.mail.copy(idempotency_key),
+            retain: *retain,
             ..Publication::default()
         };
         let request = ToHome::Publish(Publish { partition, rule, reply: None, publication });

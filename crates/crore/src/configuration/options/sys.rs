@@ -12,7 +12,7 @@ options! {
 
     /// Publish statistics of the node on $sys/node/NAME/statistics.
     statistics: bool = "false", Kind::Boolean, Reload;
-    /// Interval of these statistics.
+    /// Interval of these statistics, and of those that Mosquitto has.
     interval: Duration = "10s", seconds(1, 3_600), Reload;
     /// Publish the begin and end of sessions on $sys/clients/connected and
     /// $sys/clients/disconnected. Each connection takes 32 bytes more.
@@ -24,6 +24,10 @@ options! {
     /// silent, on $sys/nodes/joined and $sys/nodes/left. With a rule that places $sys/# in a log of
     /// the engine, each event is there once.
     nodes: bool = "false", Kind::Boolean, Reload;
+    /// Publish the figures that Mosquitto has, on $SYS/broker/... as retained messages, for
+    /// programs that know them. Without a rule for $SYS/#, they are in the first log that is not in
+    /// the engine.
+    mosquitto: bool = "false", Kind::Boolean, Reload;
     /// Events of one kind in a second, divided over the I/O threads; the node counts more, and
     /// publishes the count at the end of the second.
     events_rate_max: u32 = "1000", count(1, 100_000), Reload;

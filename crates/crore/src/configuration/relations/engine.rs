@@ -3,7 +3,7 @@
 
 use crate::configuration::entries::{Configuration, Entry};
 use crate::configuration::fault::{Fault, Origin};
-use crate::configuration::options::{Engine, LogTable, Mechanism, RuleTable};
+use crate::configuration::options::{Engine, LogTable, Mechanism, RuleTable, Sys};
 use broker::settings::Durability;
 use broker::topic::TopicName;
 use fetch::Url;
@@ -29,10 +29,26 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
             });
         }
     }
+    check_figures(configuration, logs.len(), faults);
     let mut topics: HashMap<String, Origin> = HashMap::new();
     for (entry, log) in &logs {
         check_log(entry, log, &mut topics, faults);
         check_topics(configuration, entry, log, faults);
+    }
+}
+
+/// Each node has figures of its own.
+fn check_figures(configuration: &Configuration, of_engine: usize, faults: &mut Vec<Fault>) {
+    let Sys { mosquitto, .. } = configuration.read();
+    if mosquitto && of_engine > 0 && of_engine == configuration.logs.len() {
+        let key = "sys.mosquitto";
+        faults.push(Fault {
+            origin: configuration.origin_of(key),
+            key: key.into(),
+            problem: "all logs are in the engine, where nodes would replace each other's figures"
+                .into(),
+            expected: "a log that is not in the engine".into(),
+        });
     }
 }
 

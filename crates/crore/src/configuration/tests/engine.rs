@@ -100,6 +100,17 @@ fn messages_without_a_key_have_a_topic_in_a_log_of_one_partition() {
 }
 
 #[test]
+fn figures_of_a_node_need_a_log_of_its_own() {
+    let figures = "[sys]\nmosquitto = true\n";
+    assert!(faults(&format!("{figures}{LOG}")).is_empty());
+    check(
+        &format!("{figures}{}", &LOG[LOG.rfind("[[log]]").unwrap()..]),
+        "crore.toml:4: sys.mosquitto: all logs are in the engine",
+        "a log that is not in the engine",
+    );
+}
+
+#[test]
 fn only_a_topic_of_the_engine_is_compacted() {
     assert!(faults(&format!("{LOG}compact = true\n")).is_empty());
     check(

@@ -12,6 +12,7 @@ use crate::notice::Refusal;
 use crate::session::mqtt::Received;
 use crate::session::mqtt::encode::QOS_2;
 use crate::session::mqtt::open::Acknowledged;
+use crate::sys;
 use log::FurtherFields;
 use stdx::hash::{Seed, keyed};
 use wire::mqtt::{Ack, Attempt, Properties, Publish, Qos, ReasonCode, ServerPacket};
@@ -242,21 +243,10 @@ impl Edge {
     }
 }
 
-/// Whether no client publishes on a topic: statistics of a server, and filters of groups. Bridges
-/// report their state below the former.
+/// Whether no client publishes on a topic: those of the node itself, and filters of groups.
 pub(super) fn is_of_server(topic: &str) -> bool {
-    let mut levels = topic.split('/');
-    match levels.next() {
-        Some("$share") => true,
-        Some("$SYS") => {
-            let is_state = levels.next() == Some("broker")
-                && levels.next() == Some("connection")
-                && levels.nth(1) == Some("state")
-                && levels.next().is_none();
-            !is_state
-        }
-        _ => false,
-    }
+    let is_of_group = topic.split('/').next() == Some("$share");
+    is_of_group || sys::is_reserved(topic) && !sys::is_of_bridge(topic)
 }
 
 /// Expiry and reply of a message that is published now.
