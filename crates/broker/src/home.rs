@@ -536,14 +536,15 @@ impl Home {
         }
     }
 
-    /// Whether work waits that could be dealt with in another turn, or an edge has not been told
-    /// yet what it may send again: requests dealt with behind [`Home::finish_turn`].
+    /// Whether work waits that could be dealt with in another turn: among it a lagging stream whose
+    /// edge gave credit behind [`Home::pump`], and an edge that does not know yet what it may send
+    /// again, because its requests were dealt with behind [`Home::finish_turn`].
     pub fn has_more(&self) -> bool {
         let edges = &self.interests.edges;
         !self.queue.is_empty()
             || !self.forgetting.is_empty()
             || self.letters.are_waiting()
-            || edges.iter().any(|edge| !edge.consumed.is_empty())
+            || edges.iter().any(|edge| !edge.consumed.is_empty() || edge.can_continue())
     }
 
     /// Ends a turn: posts to every edge the number of its handled requests.

@@ -65,6 +65,11 @@ impl Edge {
             + vector_bytes::<(RequestClass, u32, u64)>(self.consumed.capacity())
     }
 
+    /// Whether a lagging stream may send again.
+    pub fn can_continue(&self) -> bool {
+        self.credit > 0 && !self.lagging.is_empty()
+    }
+
     /// A request has been dealt with.
     pub fn count_consumed(&mut self, class: RequestClass, cost: u32) {
         let found = self.consumed.iter_mut().find(|(of, ..)| *of == class);

@@ -105,6 +105,24 @@ fn handled_requests_are_reported() {
     " }
 }
 
+/// A lagging stream goes on when its edge gives credit, without another reason for a turn.
+#[test]
+fn credit_behind_the_pump_asks_for_another_turn() {
+    let limits = Limits { stream_credit_bytes: 150, ..Limits::default() };
+    script! { Setup { limits, ..Setup::default() }, "
+        sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
+        pub a 1, a 2 => e0 message i0 1<0 1, 2<1 2
+        pub a 3
+        pump
+        turn => e0 consumed 4
+        rest => rests
+        credit e0 100
+        rest => not yet
+        pump => e0 message i0 3<2 3
+        rest => rests
+    " }
+}
+
 /// A release that crossed a newer grant changes nothing; a freed index is used again at once.
 #[test]
 fn releases_and_grants_cross() {
