@@ -105,7 +105,7 @@ fn handled_requests_are_reported() {
     " }
 }
 
-/// A lagging stream goes on when its edge gives credit, without another reason for a turn.
+/// The home asks for a turn when the edge of a lagging stream gives credit.
 #[test]
 fn credit_behind_the_pump_asks_for_another_turn() {
     let limits = Limits { stream_credit_bytes: 150, ..Limits::default() };
