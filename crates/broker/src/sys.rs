@@ -14,6 +14,9 @@ pub const FILTER: &str = "$sys/#";
 const MQTT_ROOT: &str = "$SYS";
 /// The filter that covers all of those.
 pub const MQTT_FILTER: &str = "$SYS/#";
+/// Gaps of a session of MQTT. Every client may subscribe to it, and gets its own gaps only: no home
+/// has messages of it.
+pub const OWN_GAPS: &str = "$sys/mine/gap";
 /// A session has begun.
 pub const CLIENTS_CONNECTED: &str = "$sys/clients/connected";
 /// A session is over.

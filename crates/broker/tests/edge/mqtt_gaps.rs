@@ -1,8 +1,8 @@
 //! MQTT: what a session had open, and does not come again or comes in part.
 
 use crate::support::mqtt::on;
-use crate::support::script;
-use broker::settings::Settings;
+use crate::support::{add_log_on_disk, script};
+use broker::settings::{EntitlementSettings, Settings};
 
 /// The log has lost some messages: the session continues behind the gap, and its window opens
 /// again.
@@ -289,5 +289,90 @@ fn a_blocked_client_returns() {
             a: publish n/x q1 1..50: 50 in order
             a: publish news q1 1..50: 50 in order
         count pinned sleeping => pinned 0 sleeping 0
+    " }
+}
+
+/// Every client may hear of its own gaps, and hears of no others.
+#[test]
+fn gaps_as_messages_of_their_own() {
+    let short = |settings: &mut Settings| {
+        on(settings);
+        settings.rules[0].history_messages_max = 4;
+    };
+    script! { short, "
+        p: session
+        a: mqtt connect anna v3 => a: connack 0
+        a: mqtt sub 1 news 1, $sys/mine/gap 1 => a: suback 1 1 0
+        b: mqtt connect ben expiry=60 => b: connack 0
+        b: mqtt sub 1 news 1, $sys/mine/gap 0 => b: suback 1 1 0
+        a: reset
+        b: mqtt unsub 2 $sys/mine/gap => b: unsuback 2 0
+        b: reset
+        p: flood news 1..20
+        a: mqtt connect anna v3
+            a: connack 0 present
+            a: publish $sys/mine/gap q0 99 bytes
+            a: publish news q1 id 1 17
+            a: publish news q1 id 2 18
+            a: publish news q1 id 3 19
+            a: publish news q1 id 4 20
+        b: mqtt connect ben expiry=60
+            b: connack 0 present
+            b: publish news q1 id 1 17 {crore-gap=0/7:0-16 history_limit news}
+            b: publish news q1 id 2 18
+            b: publish news q1 id 3 19
+            b: publish news q1 id 4 20
+    " }
+    let with_tokens = |settings: &mut Settings| {
+        on(settings);
+        settings.entitlement = Some(EntitlementSettings::default());
+    };
+    script! { with_tokens, "
+        a: mqtt connect anna password=anna.s:news => a: connack 0
+        a: mqtt sub 1 news 0, $sys/mine/gap 2, $sys/mine/# 0, $sys/mine 0
+            a: suback 1 0 0 0x87 0x87
+        a: mqtt pub 1 $sys/mine/gap hi id=1 => a: puback 1 0x87
+    " }
+}
+
+/// A home refuses what a session has: the connection ends, and the session keeps it.
+#[test]
+fn a_refused_subscription_stays_with_its_session() {
+    let few = |settings: &mut Settings| {
+        on(settings);
+        settings.limits.topics_max = 1;
+    };
+    script! { few, "
+        p: session
+        a: mqtt connect anna expiry=600 => a: connack 0
+        a: mqtt sub 1 news 1 => a: suback 1 1
+        a: reset
+        p: subscribe 1 other => p: subscribed 1 through 7:0
+        a: mqtt connect anna expiry=600
+            a: connack 0 present
+            a: disconnect 0x97, closed
+        p: unsubscribe 1 => p: unsubscribed 1 0
+        a: mqtt connect anna expiry=600 => a: connack 0 present
+        p: publish 1 news 1
+            a: publish news q1 id 1 1
+            p: published 1 7:1
+    " }
+    let with_hanging_disk = |settings: &mut Settings| {
+        on(settings);
+        add_log_on_disk(settings, "disk/#");
+        settings.logs[1].cache_bytes = 4_096;
+        settings.logs[1].segment_bytes = 4_096;
+    };
+    script! { with_hanging_disk, "
+        p: session
+        a: mqtt connect anna expiry=600 receive=1 => a: connack 0
+        a: mqtt sub 1 disk/a 1 => a: suback 1 1
+        p: flood disk/a 1..100 size 400
+        disks go => a: publish disk/a q1 id 1 402 bytes
+        a: mqtt puback 1
+        time +6s => a: disconnect 0x83, closed
+        a: mqtt connect anna expiry=600 receive=1
+            a: connack 0 present
+            a: disconnect 0x83, closed
     " }
 }

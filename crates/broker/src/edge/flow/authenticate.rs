@@ -84,6 +84,7 @@ impl Edge {
         let is_open = self.settings.entitlement.is_some() || self.settings.sys.is_open;
         let is_permitted = match action {
             Action::Publish => sys::is_of_bridge(wanted.as_str()),
+            Action::Subscribe if wanted.as_str() == sys::OWN_GAPS => true,
             Action::Subscribe | Action::History => is_open || sys::is_of_mqtt(wanted.as_str()),
         };
         if !sys::is_reserved(wanted.as_str()) || is_permitted {

@@ -6,6 +6,7 @@ use crate::ids::{ConnIndex, NONE, SubIndex, TopicIndex};
 use crate::mail::{HomeId, Page, Subscribe, SubscriptionKey, ToHome};
 use crate::notice::{Grant, Refusal, SubscribeTerms};
 use crate::protocol::flag;
+use crate::session::mqtt::refusal::reason_of;
 use crate::settings::LagPolicy;
 use log::RecordView;
 use wire::native::ErrorCode;
@@ -163,6 +164,11 @@ impl Edge {
     pub(crate) fn refused(&mut self, subscription: SubIndex, refusal: Refusal) {
         self.statistics.subscriptions_refused += 1;
         let index = self.subscriptions[subscription].connection;
+        if self.is_of_mqtt_session(index, subscription) {
+            // MQTT has no word for it, and the session keeps the subscription: the client comes
+            // back, and it continues.
+            return self.mqtt_disconnect(index, reason_of(refusal.code));
+        }
         self.notify_refused(subscription, refusal);
         self.unsubscribe(subscription);
         self.settled_for_renewal(index);

@@ -220,6 +220,39 @@ fn user<'a>(name: &'a str, value: &'a str) -> Property<'a> {
     Property::User(UserProperty { name, value })
 }
 
+/// Appends a message of the node's own for one session: its topic, the identifier of the
+/// subscription (0: none), and the payload, JSON. QoS 0.
+///
+/// # Errors
+/// The client takes no packet of this length.
+pub(crate) fn own_message(
+    mqtt: &Mqtt,
+    (topic, identifier): (&str, u32),
+    payload: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let properties = [Property::ContentType("application/json")];
+    let id = SubscriptionId::new(identifier);
+    let has_properties = mqtt.is_v5();
+    let head = PublishHead {
+        version: mqtt.version.0,
+        topic,
+        has_packet_id: false,
+        has_alias: false,
+        retain: false,
+        subscription_ids: if has_properties { id.as_slice() } else { &[] },
+        properties: Properties::from(if has_properties { &properties[..] } else { &[] }),
+        message_expiry_s: None,
+        payload_bytes: payload.len(),
+    };
+    let limits = Limits { packet_bytes_max: mqtt.packet_bytes_max, ..Limits::default() };
+    let start = out.len();
+    let holes = head.encode(&limits, out)?;
+    holes.fill(&mut out[start..], Delivery::Zero, None);
+    out.extend_from_slice(payload);
+    Ok(())
+}
+
 impl Outgoing<'_> {
     /// Appends the packet up to its payload. `attempt`: the QoS, 1 or 2, the identifier, and
     /// whether it was sent before.

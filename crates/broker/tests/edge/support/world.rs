@@ -362,14 +362,14 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Delivers all requests to disks so far.
+    /// Delivers all requests to disks so far, but questions: those hang for ever.
     fn disks_go(&mut self) {
         for shard in &mut self.shards {
             let asked = std::mem::take(&mut shard.out.disk);
             for (log, requests) in (0..).zip(asked) {
                 for request in requests {
                     let DiskRequest::Append { generation, .. } = request else {
-                        panic!("these disks take, and give nothing");
+                        continue;
                     };
                     let letter = DiskLetter::Committed { generation, count: 1, result: Ok(()) };
                     let home = shard.home.as_mut().unwrap();

@@ -20,6 +20,7 @@ use crate::session::mqtt::refusal::subscribe_reason_of;
 use crate::session::mqtt::start::start_of;
 use crate::session::mqtt::subscribing::Entry;
 use crate::settings::LagPolicy;
+use crate::sys::OWN_GAPS;
 use crate::topic::Filter;
 use stdx::chunk::Slice;
 use wire::mqtt::{
@@ -40,8 +41,9 @@ impl Edge {
             mqtt.subscribing.begin(packet.packet_id.get());
         }
         for item in packet.items.iter() {
+            let is_of_gaps = item.filter == OWN_GAPS;
             let number = Options {
-                qos: item.qos as u8,
+                qos: if is_of_gaps { 0 } else { item.qos as u8 },
                 no_local: item.no_local,
                 retain_as_published: item.retain_as_published,
                 identifier,
@@ -449,7 +451,19 @@ impl Edge {
         Ok(())
     }
 
-    fn find_mqtt_subscription(&self, index: ConnIndex, filter: Filter<'_>) -> Option<SubIndex> {
+    /// Whether a session of MQTT has a subscription: one that was granted, or one that wakes.
+    pub(crate) fn is_of_mqtt_session(&self, index: ConnIndex, subscription: SubIndex) -> bool {
+        let client = self.subscriptions[subscription].client;
+        self.mqtt_ref(index).is_some_and(|mqtt| {
+            !Options::is_pending(client) || mqtt.subscribing.is_of_wake(Options::place(client))
+        })
+    }
+
+    pub(super) fn find_mqtt_subscription(
+        &self,
+        index: ConnIndex,
+        filter: Filter<'_>,
+    ) -> Option<SubIndex> {
         if !filter.is_plain() {
             return self.find_filter(index, filter);
         }
