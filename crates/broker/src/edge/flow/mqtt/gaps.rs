@@ -4,8 +4,8 @@
 //! `crore-gap` with the next message that has a packet identifier; its value is
 //! `PARTITION/EPOCH:FROM-TO REASON FILTER`: of the subscription to FILTER, the messages after FROM
 //! and through TO are missing. A client of any version that subscribes to `$sys/mine/gap` gets a
-//! message for each at once, JSON with QoS 0. Invariant: a gap that no property has told sleeps with
-//! the session.
+//! message for each at once, JSON with QoS 0. Invariant: a gap that no property has told sleeps
+//! with the session.
 
 use crate::edge::Edge;
 use crate::ids::{ConnIndex, SubIndex};
