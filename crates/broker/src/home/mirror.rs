@@ -284,13 +284,15 @@ impl Home {
         self.resume_mirror(share, turn);
     }
 
-    /// A mirror begins with the next record of each partition.
+    /// A mirror begins with the next record of each partition. What it had at the start is dropped
+    /// with the rest, even of a partition whose tail has not come up to it.
     fn begin_mirror(&mut self, share: usize) {
         for local in self.shares[share].partitions.clone() {
             let partition = &mut self.partitions[local as usize];
             partition.disk_floor = partition.log.next_offset();
             if let Some(engine) = partition.engine.as_deref_mut() {
                 engine.is_described = false;
+                engine.found = None;
             }
         }
     }

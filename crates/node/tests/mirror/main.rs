@@ -154,6 +154,22 @@ fn a_start_knows_what_the_mirror_drops_meanwhile() {
     assert_eq!(node.oldest(), 120);
 }
 
+/// The mirror fails, and is dropped, while the tail is on its way to the mirror's end.
+#[test]
+fn a_start_does_not_serve_a_mirror_that_fails_meanwhile() {
+    let (mut engine, mut node) = begun(300);
+    node.pass(1_100);
+    let mut node = node.restart(Life::Killed);
+    engine.append(50);
+    let tail = node.mirrored().expect("the mirror has an end");
+    node.begin(engine.following(&tail));
+    node.hear_available(false);
+    node.hear_available(true);
+    node.read(&engine);
+    assert_eq!(node.home.statistics().mirrors_lost, 1);
+    serves_from(&mut node, &engine, tail.head + 1);
+}
+
 /// The engine has lost the mirror's newest records and has others in their places.
 #[test]
 fn a_mirror_of_another_lineage_is_not_served() {

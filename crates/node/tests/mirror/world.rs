@@ -294,7 +294,12 @@ impl Node {
         for records in records.chunks(7) {
             let through = records.last().map_or(0, |last| last.offset);
             self.read_through = through;
-            let tail = Tail { partition: PARTITION, records: records.to_vec(), through };
+            let tail = Tail {
+                partition: PARTITION,
+                records: records.to_vec(),
+                through,
+                ended_ago_ms: None,
+            };
             self.hear(EngineLetter::Tail(tail));
         }
     }
@@ -304,6 +309,13 @@ impl Node {
         let letter = DiskLetter::Floor { floors: vec![(PARTITION, floor)], topics: Vec::new() };
         let now = self.now();
         self.home.disk(now, 0, letter, &mut self.memory, &mut self.out);
+    }
+
+    /// The log thread says that it takes records, or that it has dropped the mirror.
+    pub fn hear_available(&mut self, is_available: bool) {
+        let letter = DiskLetter::Available(is_available);
+        self.home.disk(self.now(), 0, letter, &mut self.memory, &mut self.out);
+        self.settle();
     }
 
     fn hear(&mut self, letter: EngineLetter) {
