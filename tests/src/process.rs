@@ -101,6 +101,12 @@ impl Process {
         })
     }
 
+    /// All lines so far that contain a text.
+    pub fn lines_with(&mut self, text: &str) -> Vec<String> {
+        self.seen.extend(self.lines.try_iter());
+        self.seen.iter().filter(|line| line.contains(text)).cloned().collect()
+    }
+
     /// Drops the lines that were not read.
     pub fn skip_lines(&mut self) {
         self.seen.extend(self.lines.try_iter());

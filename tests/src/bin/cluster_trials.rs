@@ -82,7 +82,7 @@ fn run(folder: &Path, fault: &Fault, options: &Options) -> bool {
         .map(|number| {
             let is_filtered = number < NODES;
             let topics: Vec<Topic> = if is_filtered { all.clone() } else { half(number as u16) };
-            Subscriber::begin(&world.nodes, number, &topics, is_filtered)
+            Subscriber::begin(&world.nodes, clock, number, &topics, is_filtered)
         })
         .collect();
     let foreign = Foreign::begin(&world.kafka, &all, options.rate * FOREIGN_PART);
@@ -121,6 +121,11 @@ fn run(folder: &Path, fault: &Fault, options: &Options) -> bool {
         verdict.lost_by_engine
     );
     verdict.lines().iter().for_each(|line| println!("  {line}"));
+    for number in (0..NODES).filter(|_| !verdict.is_good()) {
+        for line in trial.world.beginnings(number) {
+            println!("  n{number}: {line}");
+        }
+    }
     verdict.is_good()
 }
 

@@ -127,6 +127,11 @@ pub enum Item {
         from: u64,
         /// The last offset of the gap.
         to: u64,
+        /// The log lacks the subscriber's position: all behind `to` that the log has lost before is
+        /// in the gap, too.
+        leads_back: bool,
+        /// The time of its arrival.
+        at_us: u64,
     },
 }
 

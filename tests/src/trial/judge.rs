@@ -11,7 +11,8 @@
 //! 8. The engine's own consumer finds each acknowledged message at its offset.
 //!
 //! After a fault that loses records (`may_lose`), an offset may be given again: rules 1, 3, 5 and 8
-//! are then for the messages that the engine has at the end.
+//! are then for the messages that the engine has at the end. A gap that leads its subscriber back
+//! covers the lost messages behind its end that were sent before it; no other gap does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -139,7 +140,7 @@ fn subscriber_is_complete(
 ) {
     let mut last: BTreeMap<Topic, u64> = BTreeMap::new();
     let mut got: HashMap<Name, (Topic, u64)> = HashMap::new();
-    let mut gaps: BTreeMap<Topic, Vec<(u64, u64)>> = BTreeMap::new();
+    let mut gaps: BTreeMap<Topic, Vec<Told>> = BTreeMap::new();
     for item in &seen.items {
         match *item {
             Item::Message { topic, offset, name } => {
@@ -158,17 +159,18 @@ fn subscriber_is_complete(
                     verdict.fault(4, || format!("subscriber {number}: {name:?} had {code}"));
                 }
             }
-            Item::Gap { topic, partition, from, to } => {
+            Item::Gap { topic, partition, from, to, leads_back, at_us } => {
                 verdict.gaps += 1;
                 if !history.may_lose {
                     verdict.fault(7, || {
-                        format!("subscriber {number}: gap {topic:?} {partition} {from}..{to}")
+                        format!("subscriber {number}: gap {topic:?} {partition} {from}..{to}, {leads_back}, at {at_us} us")
                     });
                 }
                 let of_gap =
                     |one: &Topic| topic.map_or(partition_of(*one) == partition, |it| it == *one);
                 for topic in seen.topics.iter().copied().filter(of_gap) {
-                    gaps.entry(topic).or_default().push((from, to));
+                    let led_back_us = leads_back.then_some(at_us);
+                    gaps.entry(topic).or_default().push(Told { from, to, led_back_us });
                     // A gap of a new lineage may end before the last message: others follow it.
                     last.insert(topic, to);
                     got.retain(|_, (other, offset)| *other != topic || *offset <= to);
@@ -179,8 +181,24 @@ fn subscriber_is_complete(
     nothing_is_missing(history, [places, delivered], (number, seen), (&got, &gaps), verdict);
 }
 
-/// The messages of a subscriber, and its gaps: after the first of each pair, through the second.
-type Got<'a> = (&'a HashMap<Name, (Topic, u64)>, &'a BTreeMap<Topic, Vec<(u64, u64)>>);
+/// A gap of a topic.
+struct Told {
+    from: u64,
+    to: u64,
+    /// Its time, if it leads the subscriber back.
+    led_back_us: Option<u64>,
+}
+
+impl Told {
+    /// Whether it covers a message, which was sent at this time if it is lost.
+    fn covers(&self, offset: u64, lost_us: Option<u64>) -> bool {
+        let was_before = || lost_us.zip(self.led_back_us).is_some_and(|(sent, told)| sent <= told);
+        (self.from + 1..=self.to).contains(&offset) || offset > self.to && was_before()
+    }
+}
+
+/// The messages of a subscriber, and its gaps.
+type Got<'a> = (&'a HashMap<Name, (Topic, u64)>, &'a BTreeMap<Topic, Vec<Told>>);
 
 /// Rule 2: messages and gaps cover everything.
 fn nothing_is_missing(
@@ -192,9 +210,11 @@ fn nothing_is_missing(
 ) {
     let topics: BTreeSet<Topic> = seen.topics.iter().copied().collect();
     let mut owes = |topic: Topic, offset: u64, name: Name| {
+        let is_lost = history.may_lose && places.get(&name) != Some(&(topic, offset));
+        let sent_us = history.publications.get(&name).map_or(0, |it| it.sent_us);
         let is_in_gap = || {
-            let gaps = gaps.get(&topic).into_iter().flatten();
-            gaps.into_iter().any(|(from, to)| (from + 1..=*to).contains(&offset))
+            let mut gaps = gaps.get(&topic).into_iter().flatten();
+            gaps.any(|gap| gap.covers(offset, is_lost.then_some(sent_us)))
         };
         if topics.contains(&topic) && !got.contains_key(&name) && !is_in_gap() {
             verdict.fault(2, || format!("subscriber {number}: no {name:?} on {topic} at {offset}"));

@@ -39,6 +39,12 @@ fn acknowledge(history: &mut History, name: Name, offset: u64, at_us: u64) {
     publication.outcome = Outcome::Acknowledged { at_us, offset };
 }
 
+/// A gap of the topic's partition; one that leads back has a time.
+fn gap(from: u64, to: u64, leads_back_at_us: Option<u64>) -> Item {
+    let (leads_back, at_us) = (leads_back_at_us.is_some(), leads_back_at_us.unwrap_or(30));
+    Item::Gap { topic: None, partition: partition_of(0), from, to, leads_back, at_us }
+}
+
 #[test]
 fn a_good_history_breaks_nothing() {
     breaks(&[], |_| {});
@@ -99,7 +105,7 @@ fn histories_that_differ_are_found() {
 
 #[test]
 fn a_gap_without_a_cause_is_found() {
-    let gap = Item::Gap { topic: Some(0), partition: partition_of(0), from: 3, to: 7 };
+    let gap = gap(3, 7, None);
     breaks(&[7], |history| history.subscribers[0].items[1] = gap);
     // With a cause it accounts for missing messages in all topics of its partition.
     breaks(&[], |history| {
@@ -110,8 +116,44 @@ fn a_gap_without_a_cause_is_found() {
     // It does not account for more.
     breaks(&[2], |history| {
         history.may_lose = true;
-        let short = Item::Gap { topic: None, partition: partition_of(0), from: 3, to: 6 };
-        history.subscribers[0].items[1] = short;
+        history.subscribers[0].items[1] = self::gap(3, 6, None);
+    });
+}
+
+/// A gap that leads back covers lost messages behind its end, and no others.
+#[test]
+fn a_lost_message_without_a_gap_is_found() {
+    let lose = |history: &mut History| {
+        history.may_lose = true;
+        history.engine.pop();
+        history.subscribers[0].items.pop();
+    };
+    breaks(&[2], lose);
+    for (gap, rules) in [
+        (gap(3, 3, Some(30)), &[][..]),
+        (gap(0, 0, Some(30)), &[2]),
+        (gap(3, 3, None), &[2]),
+        // Before the message was sent.
+        (gap(3, 3, Some(15)), &[2]),
+    ] {
+        breaks(rules, |history| {
+            lose(history);
+            history.subscribers[0].items.push(gap);
+        });
+    }
+    // The engine has the message.
+    breaks(&[2], |history| {
+        history.may_lose = true;
+        history.subscribers[0].items[1] = gap(3, 3, Some(30));
+    });
+    // The subscriber knows another message by the offset.
+    breaks(&[], |history| {
+        let other = Name { publisher: 9, number: 1 };
+        lose(history);
+        history.engine.push(Kept { topic: 0, offset: 7, name: other });
+        let items = &mut history.subscribers[0].items;
+        items.push(gap(3, 3, Some(30)));
+        items.push(Item::Message { topic: 0, offset: 7, name: other });
     });
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::history::{Item, Name, Seen, Topic, partition_of, topic_of, topic_text};
+use super::history::{Clock, Item, Name, Seen, Topic, partition_of, topic_of, topic_text};
 use crate::PATIENCE;
 use crate::cluster::{Nodes, is_patience};
 use crate::fleet::random::Random;
@@ -44,7 +44,13 @@ impl Shared {
 
 impl Subscriber {
     /// Begins, and returns when it is live. `is_filtered`: one filter for all topics.
-    pub fn begin(nodes: &Nodes, number: usize, topics: &[Topic], is_filtered: bool) -> Subscriber {
+    pub fn begin(
+        nodes: &Nodes,
+        clock: Clock,
+        number: usize,
+        topics: &[Topic],
+        is_filtered: bool,
+    ) -> Subscriber {
         let seen = Mutex::new(Seen { topics: topics.to_vec(), items: Vec::new() });
         let shared = Arc::new(Shared { seen, ..Shared::default() });
         let names: Vec<String> = topics.iter().copied().map(topic_text).collect();
@@ -52,6 +58,7 @@ impl Subscriber {
         let count = if is_filtered { 1 } else { topics.len() };
         let follow = Follow {
             nodes: nodes.clone(),
+            clock,
             query,
             at: number,
             starting: count,
@@ -100,6 +107,7 @@ impl Subscriber {
 
 struct Follow {
     nodes: Nodes,
+    clock: Clock,
     query: String,
     at: usize,
     /// Topics and filters that have not begun yet, at the first connection.
@@ -192,7 +200,11 @@ impl Follow {
                 let told = value["partition"].as_u64().map(|number| number as u32);
                 let partition = topic.map(partition_of).or(told).expect("a topic or a partition");
                 let [from, to] = ["from", "to"].map(|end| value["gap"][end].as_u64().unwrap_or(0));
-                self.shared.seen().items.push(Item::Gap { topic, partition, from, to });
+                let reason = value["gap"]["reason"].as_str();
+                let leads_back = matches!(reason, Some("unknown_epoch" | "beyond_head"));
+                let at_us = self.clock.now_us();
+                let gap = Item::Gap { topic, partition, from, to, leads_back, at_us };
+                self.shared.seen().items.push(gap);
             }
             _ => {}
         }

@@ -199,6 +199,12 @@ impl World {
         fs::remove_dir_all(self.places[number].path("data").join(TOPIC)).expect("a mirror");
     }
 
+    /// The reasons for which a node's partitions began anew.
+    pub fn beginnings(&mut self, number: usize) -> Vec<String> {
+        let node = self.servers[number].as_mut().expect("the node runs");
+        node.server.process.lines_with("begins anew")
+    }
+
     /// A page of the newest messages of a topic at a node.
     pub fn page(&self, number: usize, topic: &str) -> serde_json::Value {
         let url = self.node(number).url(&format!("/topics/{topic}?reverse=true&limit=1000"));
