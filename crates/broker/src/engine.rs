@@ -121,6 +121,8 @@ pub struct Tail {
     /// Everything up to this offset is settled: what lies there and is not in `records` is no
     /// record of a topic.
     pub through: u64,
+    /// So many milliseconds ago the engine had nothing behind `through`, as far as that is known.
+    pub ended_ago_ms: Option<u64>,
 }
 
 /// A record of the engine.

@@ -192,10 +192,12 @@ pub struct Skip {
 }
 
 /// Records of one topic, or of those that a filter covers in one partition, that are lost:
-/// those after `from` up to and including `to`.
+/// those after `from` up to and including `to`. With [`GapReason::UnknownEpoch`] and
+/// [`GapReason::BeyondHead`] also all that the client had, or could have had, after `to`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Gap {
-    /// Exclusive: the last settled offset (0 where the asked position belonged to another epoch).
+    /// Exclusive: the last settled offset. Where the log lacks the asked position, the last one
+    /// that it still has as the client knows it; 0 if nothing tells.
     pub from: u64,
     /// Inclusive.
     pub to: u64,

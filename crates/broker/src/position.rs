@@ -38,9 +38,9 @@ pub struct Position {
 pub enum Standing {
     /// The records after this offset are missing.
     After(u64),
-    /// The position belongs to another life of the log: everything is a gap.
+    /// The log has lost the record at the position, or the position belongs to another log.
     UnknownEpoch,
-    /// The position is beyond the log's head: everything is a gap.
+    /// The position is beyond the log's head.
     BeyondHead,
 }
 
@@ -49,8 +49,8 @@ pub enum Standing {
 pub struct Better {
     /// The position.
     pub position: Position,
-    /// The client had come further, in a life that is lost: records behind this position may have
-    /// other numbers than it knows. It must get a gap.
+    /// The client had come further, and the log has lost records that it had: those behind this
+    /// position may have other numbers than it knows. It must get a gap.
     pub is_rewound: bool,
 }
 
@@ -165,22 +165,59 @@ impl Lineages {
     }
 
     /// The one of two positions of a client that serves it best: the further one of those that are
-    /// valid, else `first`. A client whose `first` is lost, and later than `other`, has had records
-    /// that are not in the log any more. One whose `first` is later and less far got a gap that led
-    /// it back: it wants what follows again.
+    /// valid, else the last one that is valid in a lineage of theirs, else `first`. A client
+    /// whose `first` is lost, and later than `other`, has had records that are not in the log any
+    /// more. One whose `first` is later and less far got a gap that led it back: it wants what
+    /// follows again.
     pub fn better_of(&self, first: Position, other: Position, head: u64) -> Better {
-        let (position, is_rewound) = match (self.standing(first, head), self.standing(other, head))
-        {
+        let valid = |position| Better { position, is_rewound: false };
+        let rewound = |position| Better { position, is_rewound: true };
+        match (self.standing(first, head), self.standing(other, head)) {
             (Standing::After(of_first), Standing::After(of_other))
                 if of_first >= of_other || is_later(first, other) =>
             {
-                (first, false)
+                valid(first)
             }
-            (Standing::UnknownEpoch, Standing::After(_)) => (other, is_later(first, other)),
-            (Standing::After(_) | Standing::BeyondHead, Standing::After(_)) => (other, false),
-            (_, Standing::UnknownEpoch | Standing::BeyondHead) => (first, false),
+            (Standing::UnknownEpoch, Standing::After(of_other)) => {
+                match self.common_with(first, head) {
+                    Some(common) if common.offset > of_other => rewound(common),
+                    _ => Better { position: other, is_rewound: is_later(first, other) },
+                }
+            }
+            (Standing::After(_) | Standing::BeyondHead, Standing::After(_)) => valid(other),
+            (Standing::After(_), Standing::UnknownEpoch | Standing::BeyondHead) => valid(first),
+            (
+                Standing::UnknownEpoch | Standing::BeyondHead,
+                Standing::UnknownEpoch | Standing::BeyondHead,
+            ) => {
+                let commons = [first, other].map(|position| self.common_with(position, head));
+                let furthest = commons.into_iter().flatten().max_by_key(|common| common.offset);
+                furthest.map_or(valid(first), rewound)
+            }
+        }
+    }
+
+    /// The offset that the head must have reached, so that a position can be judged and served.
+    pub fn needed_for(&self, position: Position) -> u64 {
+        if self.is_known(position) {
+            return position.offset;
+        }
+        self.common_with(position, u64::MAX).map_or(0, |common| common.offset)
+    }
+
+    /// The last valid position of a lost one's lineage: the log has all of its records up to there,
+    /// and the next ones are lost, or not there yet. None if nothing tells, as in an embedded log.
+    fn common_with(&self, Position { epoch, offset }: Position, head: u64) -> Option<Position> {
+        let Past::Lineages(known) = &self.past else {
+            return None;
         };
-        Better { position, is_rewound }
+        let lineage = epoch as u32;
+        if with_lineage(self.present, lineage) != epoch {
+            return None;
+        }
+        let place = known.binary_search_by_key(&lineage, |one| one.lineage).ok()?;
+        let common = known.get(place + 1).map_or(offset, |next| next.start.saturating_sub(1));
+        Some(Position { epoch, offset: common.min(head) })
     }
 
     /// Whether the position is of the present life, or every life since has had the same records up
@@ -351,26 +388,35 @@ mod tests {
             assert_eq!(standing, expected, "{epoch:x}:{offset}");
         }
         let of = |lineage, offset| Position { epoch: epoch(lineage), offset };
-        for (first, other, is_first, is_rewound) in [
-            (of(9, 65), of(9, 64), true, false),
-            (of(9, 64), of(9, 65), false, false),
-            (of(5, 50), of(5, 65), true, false),
-            (of(5, 65), of(3, 65), true, false),
+        for (first, other, position, is_rewound) in [
+            (of(9, 65), of(9, 64), of(9, 65), false),
+            (of(9, 64), of(9, 65), of(9, 65), false),
+            (of(5, 50), of(5, 65), of(5, 50), false),
             // Led back by a gap.
-            (of(9, 30), of(5, 50), true, false),
-            // Lost, with what the client had after the other one.
-            (of(5, 65), of(5, 50), false, true),
-            (of(7, 30), of(5, 50), false, true),
+            (of(9, 30), of(5, 50), of(9, 30), false),
+            // Lost, and the log has the lineage's records up to 59.
+            (of(5, 65), of(5, 65), of(5, 59), true),
+            (of(5, 65), of(3, 65), of(5, 59), true),
+            (of(3, 65), of(5, 65), of(5, 59), true),
+            (of(5, 65), of(5, 50), of(5, 59), true),
+            (of(7, 30), of(5, 60), of(5, 59), true),
+            // Lost with all of its lineage.
+            (of(7, 30), of(5, 50), of(5, 50), true),
+            (of(7, 30), of(7, 30), of(7, 30), false),
             // Lost, and not as far as the other one.
-            (of(7, 30), of(9, 61), false, false),
-            (of(3, 50), of(5, 50), false, false),
+            (of(7, 30), of(9, 61), of(9, 61), false),
+            (of(3, 50), of(5, 50), of(5, 50), false),
             // This node is behind.
-            (of(9, 71), of(9, 64), false, false),
+            (of(9, 71), of(9, 64), of(9, 64), false),
+            (of(9, 71), of(9, 71), of(9, 70), true),
+            (of(9, 71), of(5, 65), of(9, 70), true),
         ] {
-            let position = if is_first { first } else { other };
             let better = Better { position, is_rewound };
             assert_eq!(lineages.better_of(first, other, 70), better, "{first} {other}");
         }
+        let replaced = Position { epoch: (u64::from(topic) + 1) << 32 | 5, offset: 65 };
+        let better = Better { position: replaced, is_rewound: false };
+        assert_eq!(lineages.better_of(replaced, replaced, 70), better);
         let none = engine(topic, &[]);
         assert_eq!(none.standing(Position { epoch: epoch(1), offset: 0 }, 0), UnknownEpoch);
     }

@@ -55,6 +55,10 @@ pub(crate) struct Reading {
     pub(crate) head: u64,
     /// The offset up to which the home has everything.
     told: u64,
+    /// The time at which the engine had nothing more; none since the last record.
+    ended_ms: Option<u64>,
+    /// The home must hear of that although there is nothing else to tell.
+    is_end_due: bool,
     /// The last time at which something arrived.
     heard_ms: u64,
     doubt: Option<Doubt>,
@@ -120,6 +124,8 @@ impl Partition {
             end: head,
             head,
             told: next,
+            ended_ms: None,
+            is_end_due: false,
             heard_ms: now_ms,
             doubt: None,
             whole_ms: None,
@@ -183,6 +189,7 @@ impl Partition {
             return Verdict::Contradiction;
         }
         reading.next = offset + 1;
+        reading.ended_ms = None;
         reading.lineage = Some(lineage);
         reading.end = reading.end.max(reading.next);
         Verdict::New
@@ -200,23 +207,34 @@ impl Partition {
         self.cost
     }
 
-    /// Everything below this offset has been read.
+    /// Everything below this offset has been read, and there is nothing more.
     pub(crate) fn settle(&mut self, offset: u64, now_ms: u64) {
         if let Some(reading) = self.reading_mut() {
             reading.heard_ms = now_ms;
             reading.next = reading.next.max(offset);
             reading.end = reading.end.max(reading.next);
+            reading.ended_ms = Some(now_ms);
+        }
+    }
+
+    /// The engine has told the end that a quiet partition had at this time. The home hears of it if
+    /// there was nothing more.
+    pub(crate) fn compare_end(&mut self, end: u64, asked_ms: u64) {
+        if let Some(reading) = self.reading_mut().filter(|reading| end <= reading.next) {
+            reading.ended_ms = Some(asked_ms);
+            reading.is_end_due = true;
         }
     }
 
     /// Takes the records that the home does not have yet.
-    pub(crate) fn take_tail(&mut self) -> Option<Tail> {
-        let through = self.reading().filter(|it| it.next > it.told)?.next;
-        if let Some(reading) = self.reading_mut() {
-            reading.told = through;
-        }
+    pub(crate) fn take_tail(&mut self, now_ms: u64) -> Option<Tail> {
+        let partition = self.id;
+        let reading = self.reading_mut().filter(|it| it.next > it.told || it.is_end_due)?;
+        let through = reading.next;
+        (reading.told, reading.is_end_due) = (through, false);
+        let ended_ago_ms = reading.ended_ms.map(|ended_ms| now_ms.saturating_sub(ended_ms));
         self.cost = 0;
-        Some(Tail { partition: self.id, records: std::mem::take(&mut self.records), through })
+        Some(Tail { partition, records: std::mem::take(&mut self.records), through, ended_ago_ms })
     }
 
     /// Whether nothing has arrived for `quiet_ms`.
@@ -300,13 +318,34 @@ mod tests {
         assert_eq!(partition.meet(100, 3, 1), Verdict::Known);
         assert_eq!(partition.meet(105, 4, 1), Verdict::New, "holes are legal");
         assert_eq!(partition.meet(106, 3, 1), Verdict::Contradiction, "a lineage never falls");
-        let tail = partition.take_tail().expect("a letter");
+        let tail = partition.take_tail(2).expect("a letter");
         assert_eq!((tail.through, tail.records.len()), (106, 0));
-        assert!(partition.take_tail().is_none());
+        assert!(partition.take_tail(2).is_none());
         assert!(partition.is_starting());
         partition.settle(110, 2);
-        assert_eq!(partition.take_tail().map(|tail| tail.through), Some(110));
+        assert_eq!(partition.take_tail(2).map(|tail| tail.through), Some(110));
         assert!(!partition.is_starting());
+    }
+
+    #[test]
+    fn the_home_hears_that_there_is_nothing_more() {
+        let mut partition = begun();
+        assert_eq!(partition.meet(100, 3, 1), Verdict::New);
+        let tail = partition.take_tail(2).expect("a letter");
+        assert_eq!((tail.through, tail.ended_ago_ms), (101, None));
+        // With the next letter, not for itself: each batch ends so.
+        partition.settle(101, 3);
+        assert!(partition.take_tail(4).is_none());
+        // A quiet partition: only if the engine has nothing more.
+        partition.compare_end(102, 2_500);
+        assert!(partition.take_tail(2_600).is_none());
+        partition.compare_end(101, 5_000);
+        let tail = partition.take_tail(5_200).expect("a letter");
+        assert_eq!((tail.through, tail.records.len(), tail.ended_ago_ms), (101, 0, Some(200)));
+        assert!(partition.take_tail(5_300).is_none());
+        // A record ends that.
+        assert_eq!(partition.meet(101, 3, 5_400), Verdict::New);
+        assert_eq!(partition.take_tail(5_400).map(|tail| tail.ended_ago_ms), Some(None));
     }
 
     #[test]

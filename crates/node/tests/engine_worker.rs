@@ -117,7 +117,7 @@ fn tail(lineage: u32, offsets: &[u64], through: u64) -> EngineLetter {
         publication: Publication { topic: Slice::copy_of(b"a"), ..Publication::default() },
     };
     let records = offsets.iter().map(record).collect();
-    EngineLetter::Tail(Tail { partition: PARTITION, records, through })
+    EngineLetter::Tail(Tail { partition: PARTITION, records, through, ended_ago_ms: None })
 }
 
 #[test]

@@ -80,6 +80,8 @@ pub(super) struct EnginePartition {
     through: u64,
     /// No record up to this offset is in memory; behind it, none is missing.
     evicted_through: u64,
+    /// The last known time at which the engine had nothing more; milliseconds of the home's clock.
+    ended_ms: Option<u64>,
     /// The log thread knows what the engine says of the records that follow.
     pub(super) is_described: bool,
     /// The content of a mirror at the start, until the tail has come up to it.
@@ -109,6 +111,7 @@ impl EnginePartition {
             began: None,
             through: 0,
             evicted_through: 0,
+            ended_ms: None,
             is_described: false,
             found: None,
         }
@@ -157,6 +160,7 @@ impl Home {
 
     /// Records of a partition have come, or holes between them have been settled.
     fn take_tail(&mut self, local: u32, tail: Tail, turn: &mut Turn<'_>) {
+        let ended_ms = tail.ended_ago_ms.map(|ago_ms| self.elapsed.ms.saturating_sub(ago_ms));
         let Some(engine) = self.engine_of(local).filter(|engine| engine.began.is_some()) else {
             debug_assert!(false, "a partition begins before its records come");
             return;
@@ -169,6 +173,7 @@ impl Home {
         }
         if let Some(engine) = self.engine_of(local) {
             engine.through = engine.through.max(tail.through);
+            engine.ended_ms = ended_ms.or(engine.ended_ms);
             if engine.found.is_some() {
                 self.open_mirrored(local, tail.through);
             }
@@ -466,6 +471,7 @@ impl Home {
         engine.began = Some(Began { topic_id, lineage, primed_through, head });
         engine.through = after;
         engine.evicted_through = after;
+        engine.ended_ms = None;
         engine.pending.progressed();
         let retains = engine.retains.as_deref_mut();
         let retains = retains.map(|retains| retains.begin(after, complete_from_ms)).is_some();

@@ -28,7 +28,7 @@ use crate::mail::{
     AddFilter, Code, EdgeId, FilterPage, FilterStart, Gap, GapReason, PartitionCursor, ReadMode,
     Resumed, Skip, ToEdge,
 };
-use crate::position::{Better, Standing};
+use crate::position::{Better, Position, Standing};
 use crate::topic::Filter;
 use log::ForwardLimits;
 use std::collections::BTreeMap;
@@ -96,16 +96,17 @@ impl Home {
         let first = since.partition_point(|cursor| cursor.partition < partition.id);
         let asked = since[first..].iter().take_while(|cursor| cursor.partition == partition.id);
         let head = partition.log.head();
-        let only = |position| Better { position, is_rewound: false };
-        let best = asked.map(|cursor| only(cursor.position)).reduce(|first, other| {
-            let better = partition.lineages.better_of(first.position, other.position, head);
-            Better { is_rewound: first.is_rewound || better.is_rewound, ..better }
+        // One, or the two of a client that comes back with a ticket.
+        let mut positions = asked.map(|cursor| cursor.position);
+        let best = positions.next().map(|first| {
+            let other = positions.next().unwrap_or(first);
+            (first, partition.lineages.better_of(first, other, head))
         });
         let resumed = if *begins_live {
-            let beyond = best.and_then(|best| partition.beyond_stream(through, best.position));
+            let beyond = best.and_then(|(_, best)| partition.beyond_stream(through, best.position));
             beyond.map(|after| Resumed { after, gap: None })
         } else {
-            best.map(|best| resume(partition, best))
+            best.map(|(first, best)| resume(partition, first, best))
         };
         let start = FilterStart {
             partition: partition.id,
@@ -347,14 +348,16 @@ fn skip_all(after: u64, settled: u64) -> Found {
 }
 
 /// The start of a subscription with a position: a known position continues; with any other
-/// everything is a gap, up to the oldest record. A client that had come further in a life that is
-/// lost continues behind a gap.
-fn resume(partition: &HomePartition, Better { position, is_rewound }: Better) -> Resumed {
+/// everything is a gap, up to the oldest record. A client that had come further, to records that
+/// the log has lost, continues behind a gap.
+fn resume(partition: &HomePartition, asked: Position, best: Better) -> Resumed {
+    let Better { position, is_rewound } = best;
     let lost = |reason| Some(Gap { from: 0, to: partition.floor() - 1, reason });
     let (after, gap) = match partition.standing(position) {
         Standing::After(after) if is_rewound => {
             let to = after.max(partition.floor() - 1);
-            (after, Some(Gap { from: 0, to, reason: GapReason::UnknownEpoch }))
+            let reason = partition.reason_of_rewind(asked);
+            (after, Some(Gap { from: after, to, reason }))
         }
         Standing::After(after) => (after, gap_after(partition, after, GapReason::Evicted)),
         Standing::UnknownEpoch => (0, lost(GapReason::UnknownEpoch)),
@@ -366,8 +369,9 @@ fn resume(partition: &HomePartition, Better { position, is_rewound }: Better) ->
 /// The offset after which a group continues in a partition, if one of these positions is of it.
 pub(super) fn begin_of_group(partition: &HomePartition, since: &[PartitionCursor]) -> Option<u64> {
     let cursor = since.iter().find(|cursor| cursor.partition == partition.id)?;
-    let only = Better { position: cursor.position, is_rewound: false };
-    Some(resume(partition, only).after)
+    let PartitionCursor { position, .. } = *cursor;
+    let best = partition.lineages.better_of(position, position, partition.log.head());
+    Some(resume(partition, position, best).after)
 }
 
 /// The partition's loss of records after an offset.

@@ -4,6 +4,7 @@
 //! the history begins, and what stands there; each is asked only if memory cannot tell.
 
 use super::Home;
+use super::partitions::HomePartition;
 use super::read::{cut_at_break, gap_between, log_limits, offset_of};
 use super::work::{
     Asked, Asking, BeyondTail, Caller, DiskPage, HistoryQuery, Known, Question, Step,
@@ -11,7 +12,7 @@ use super::work::{
 use crate::disk::DiskQuery;
 use crate::mail::{Code, Gap, GapReason, HistoryPage, PageLimits, PartitionId, ToEdge};
 use crate::position::Standing;
-use log::TopicPage;
+use log::{RecordView, TopicPage};
 use stdx::chunk::Slice;
 
 impl Known {
@@ -47,6 +48,13 @@ struct Contents {
     gap: Option<Gap>,
     records: Vec<Slice>,
     more: bool,
+}
+
+impl Contents {
+    fn first_prev(&self) -> Option<u64> {
+        let first = RecordView::parse(self.records.first()?)?;
+        Some(first.prev())
+    }
 }
 
 impl Home {
@@ -110,12 +118,15 @@ impl Home {
         let partition = &self.partitions[local as usize];
         let (epoch, head) = (partition.lineages.present_epoch(), partition.log.head());
         let standing = query.asked.beyond.map(|position| partition.standing(position));
+        let rewound = rewound(partition, query);
+        let passed = query.passed.or(rewound);
         let lost = match standing {
             None | Some(Standing::After(_)) => None,
+            Some(Standing::UnknownEpoch | Standing::BeyondHead) if rewound.is_some() => None,
             Some(Standing::UnknownEpoch) => Some(GapReason::UnknownEpoch),
             Some(Standing::BeyondHead) => Some(GapReason::BeyondHead),
         };
-        let beyond = match (query.passed, standing) {
+        let beyond = match (passed, standing) {
             (Some(passed), _) => Some(passed.to),
             (None, Some(Standing::After(offset))) => Some(offset),
             _ => None,
@@ -144,20 +155,15 @@ impl Home {
             }
             Some(place) => self.history_forward(now_ms, place, query, beyond, known)?,
         };
-        let gap = match lost {
-            Some(reason) => {
-                let first_prev = (!query.asked.reverse).then(|| {
-                    let first = contents.records.first()?;
-                    log::RecordView::parse(first).map(|first| first.prev())
-                });
-                Some(Gap { from: 0, to: first_prev.flatten().unwrap_or(head), reason })
+        let gap = match (lost, passed) {
+            (Some(reason), _) => {
+                let first_prev = contents.first_prev().filter(|_| !query.asked.reverse);
+                Some(Gap { from: 0, to: first_prev.unwrap_or(head), reason })
             }
-            None => match query.passed {
-                Some(passed) => {
-                    Some(Gap { to: contents.gap.map_or(passed.to, |gap| gap.to), ..passed })
-                }
-                None => contents.gap,
-            },
+            (None, Some(passed)) => {
+                Some(Gap { to: contents.gap.map_or(passed.to, |gap| gap.to), ..passed })
+            }
+            (None, None) => contents.gap,
         };
         Ok(HistoryPage {
             epoch,
@@ -416,6 +422,16 @@ impl Home {
         let more = page.records.last().is_some_and(|record| offset_of(record) > oldest);
         Contents { gap, records: page.records, more }
     }
+}
+
+/// The gap behind which a page begins whose position's life has records in the log, and lost those
+/// up to the position.
+fn rewound(partition: &HomePartition, query: &HistoryQuery) -> Option<Gap> {
+    let position = query.asked.beyond.filter(|_| !query.asked.reverse)?;
+    let best = partition.lineages.better_of(position, position, partition.log.head());
+    let offset = best.position.offset;
+    let gap = Gap { from: offset, to: offset, reason: partition.reason_of_rewind(position) };
+    best.is_rewound.then_some(gap)
 }
 
 /// The question for a page in reverse, down to `oldest`.

@@ -118,6 +118,14 @@ impl HomePartition {
         self.lineages.standing(position, self.log.head())
     }
 
+    /// The reason of the gap behind which a client with this position is led back.
+    pub fn reason_of_rewind(&self, position: Position) -> GapReason {
+        match self.standing(position) {
+            Standing::BeyondHead => GapReason::BeyondHead,
+            Standing::After(_) | Standing::UnknownEpoch => GapReason::UnknownEpoch,
+        }
+    }
+
     /// The offset of a position that a stream at this offset has not come to.
     pub fn beyond_stream(&self, stream: u64, position: Position) -> Option<u64> {
         match self.standing(position) {

@@ -174,8 +174,8 @@ impl Home {
             Standing::After(offset) if is_rewound => {
                 let beginning = self.begin_after(place, offset)?;
                 let to = beginning.after.unwrap_or(place.settled);
-                let gap = Some(Gap { from: 0, to, reason: GapReason::UnknownEpoch });
-                Ok(Beginning { gap, ..beginning })
+                let gap = Some(Gap { from: offset, to, reason: known.reason_of_rewind(first) });
+                Ok(Beginning { after: Some(to), gap, ..beginning })
             }
             Standing::After(offset) => self.begin_after(place, offset),
             Standing::UnknownEpoch => self.begin_anew(place, GapReason::UnknownEpoch),

@@ -191,7 +191,7 @@ fn a_late_start() {
         tail 15 own 1 => e0 published 7:12 duplicate
         sub e1 s2 a since 6:10 => e1 granted s2 i0 g1 replaying through 12 gap 10..12 Evicted
         sub e1 s2 a since 6:11
-            e1 granted s2 i0 g2 replaying through 12 gap 0..12 UnknownEpoch
+            e1 granted s2 i0 g2 replaying through 12 gap 10..12 UnknownEpoch
         sub e1 s2 a since 7:13 => e1 granted s2 i0 g3 replaying through 13
         history a => e0 history head 15 [14<12 three]
     " }
@@ -257,7 +257,8 @@ fn an_unprimed_node_serves_nothing() {
     " }
 }
 
-/// A new lineage invalidates nothing; a lineage that has lost records begins the partition anew.
+/// A new lineage invalidates nothing; a lineage that has lost records begins the partition anew. A
+/// client that had them is led back to the last record before.
 #[test]
 fn lineages_and_truncation() {
     script! { in_engine(), "
@@ -282,7 +283,7 @@ fn lineages_and_truncation() {
             e1 message i0 3<2 five
         sub e1 s3 a since 7:1 => e1 granted s3 i0 g2 replaying through 1 epoch 11
         sub e1 s3 a since 7:2
-            e1 granted s3 i0 g3 replaying through 1 epoch 11 gap 0..1 UnknownEpoch
+            e1 granted s3 i0 g3 replaying through 1 epoch 11 gap 1..1 UnknownEpoch
         sub e1 s3 a since 11:3 => e1 granted s3 i0 g4 live through 3 epoch 11
     " }
 }
@@ -326,15 +327,16 @@ fn positions_name_records() {
         tails => through 4 lineage 7 pending 0 caught-up available
         sub e0 s3 b since 7:4
         time +5000
-        pump => e0 granted s3 i1 g2 replaying through 0 gap 0..0 BeyondHead
+        ended 0
+        pump => e0 granted s3 i1 g2 live through 2 gap 2..2 BeyondHead
         sub e1 s6 b since 7:4
         unfilter e0 #
         lineage 9
         tail 6 b three => e0 message i1 6<2 three
         sub e1 s4 b since 7:2 => e1 granted s4 i0 g1 replaying through 2 epoch 9
         sub e1 s5 b since 7:3
-            e1 granted s5 i0 g2 replaying through 0 epoch 9 gap 0..0 UnknownEpoch
-        pump => e1 granted s6 i0 g3 replaying through 0 epoch 9 gap 0..0 UnknownEpoch
+            e1 granted s5 i0 g2 replaying through 2 epoch 9 gap 2..2 UnknownEpoch
+        pump => e1 granted s6 i0 g3 replaying through 2 epoch 9 gap 2..2 UnknownEpoch
     " }
 }
 
@@ -370,16 +372,17 @@ fn a_ticket_from_before_a_loss() {
         lineage 11
         tail 3 a three | a four
         sub e0 s1 a since 9:4 or 6:2
-            e0 granted s1 i0 g1 replaying through 2 epoch 11 gap 0..2 UnknownEpoch
+            e0 granted s1 i0 g1 replaying through 2 epoch 11 gap 2..2 UnknownEpoch
         sub e0 s2 a since 9:3 or 6:4
-            e0 granted s2 i0 g2 replaying through 0 epoch 11 gap 0..0 UnknownEpoch
+            e0 granted s2 i0 g2 replaying through 2 epoch 11 gap 2..2 UnknownEpoch
         filter e0 s3 # 0 9:4 0 6:1
-            e0 filter s3 p0 through 11:4 resumed after 1 gap 0..1 UnknownEpoch
+            e0 filter s3 p0 through 11:4 resumed after 1 gap 1..1 UnknownEpoch
         sub e0 s4 a since 9:2 or 11:3 => e0 granted s4 i0 g3 replaying through 3 epoch 11
         filter e0 s5 # 0 9:2 0 11:3 => e0 filter s5 p0 through 11:4 resumed after 3
         sub e0 s6 a since 11:1 or 6:2 => e0 granted s6 i0 g4 replaying through 1 epoch 11
         sub e0 s7 a since 11:9 or 11:3
         time +5000
+        ended 0
         pump => e0 granted s7 i0 g5 replaying through 3 epoch 11
     " }
 }

@@ -95,7 +95,8 @@ impl Node {
         // The hole behind them, as far as it is known.
         let next = log.get(self.read + records.len());
         let through = next.map_or(last.offset, |next| next.offset - 1);
-        let tail = Tail { partition: PARTITION, records: records.to_vec(), through };
+        let tail =
+            Tail { partition: PARTITION, records: records.to_vec(), through, ended_ago_ms: None };
         self.read += records.len();
         let letter = EngineLetter::Tail(tail);
         self.home.engine(self.now(at_ms), letter, &mut self.memory, &mut self.out);

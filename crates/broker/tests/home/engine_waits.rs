@@ -147,7 +147,9 @@ fn a_filter_on_a_partition_that_primes() {
     " }
 }
 
-/// A position that never comes is beyond the head after five seconds.
+/// A position that never comes is beyond the head after five seconds, if the engine has reported
+/// its end meanwhile. The log has all records of its lineage up to the head, so the client
+/// continues there.
 #[test]
 fn a_position_that_never_comes() {
     script! { in_engine(), "
@@ -156,9 +158,54 @@ fn a_position_that_never_comes() {
         sub e0 s1 a since 7:3
         deadline => +50
         time +4999
+        ended 4998
         pump
         time +1
-        pump => e0 granted s1 i0 g1 replaying through 0 gap 0..0 BeyondHead
+        pump => e0 granted s1 i0 g1 live through 1 gap 1..1 BeyondHead
+    " }
+}
+
+/// A node that hears nothing of the engine tells no gap: the engine may have the position.
+#[test]
+fn a_position_in_an_outage() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        tail 1 a one
+        ended 0
+        sub e0 s1 a since 7:3
+        history a 7:3
+        filter e1 s2 # 0 7:3
+        time +14999
+        ended 14999
+        pump
+        time +1
+        pump
+            e0 refused s1 LogUnavailable
+            e0 history LogUnavailable
+            e1 filter s2 LogUnavailable
+        leader no
+        sub e0 s1 a since 7:2
+        sub e0 s3 a since 8:1
+        time +4999
+        pump
+        time +1
+        pump
+            e0 refused s1 LogUnavailable
+            e0 refused s3 LogUnavailable
+    " }
+}
+
+/// Behind a loss the node need not wait for the offset of a position: the next record's lineage
+/// tells that it is lost.
+#[test]
+fn a_position_behind_a_loss() {
+    script! { in_engine(), "
+        restart-at 0 primed 0 head 0 lineages 7@1
+        tail 1 a one
+        sub e0 s1 a since 7:9
+        lineage 8
+        tail 2 a two
+        pump => e0 granted s1 i0 g1 replaying through 1 epoch 8 gap 1..1 UnknownEpoch
     " }
 }
 
@@ -170,6 +217,7 @@ fn a_lineage_that_never_comes() {
         tail 1 a one
         sub e0 s1 a since 8:1
         time +4999
+        ended 0
         pump
         time +1
         pump => e0 granted s1 i0 g1 replaying through 0 gap 0..0 UnknownEpoch

@@ -221,9 +221,9 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         }
     }
 
-    fn send_tail(&mut self, index: usize) {
+    pub(super) fn send_tail(&mut self, index: usize) {
         let paid = self.partitions[index].waiting_cost();
-        if let Some(tail) = self.partitions[index].take_tail() {
+        if let Some(tail) = self.partitions[index].take_tail(self.now_ms) {
             let home = self.partitions[index].home;
             self.credits[usize::from(home)] -= i64::from(tail.cost()) - i64::from(paid);
             self.letter(home, EngineLetter::Tail(tail));

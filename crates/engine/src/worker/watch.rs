@@ -309,8 +309,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         if let Some(asked) = self.watch.quiet.take_if(|asked| asked.note == note) {
             if let Ok(offsets) = answer {
                 self.answered_ms = self.now_ms;
-                let ago_ms = self.now_ms.saturating_sub(asked.since_ms);
-                self.compare(&offsets, unix_ms().saturating_sub(ago_ms));
+                self.compare(&offsets, asked.since_ms);
             }
             return;
         }
@@ -434,8 +433,9 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         self.watch.quiet = Some(Asked { note, since_ms: self.now_ms });
     }
 
-    /// Compares the tails with the ends that the engine had at `asked_ms`, since 1970.
+    /// Compares the tails with the ends that the engine had at `asked_ms`.
     fn compare(&mut self, offsets: &[ListedOffset], asked_ms: u64) {
+        let asked_unix_ms = unix_ms().saturating_sub(self.now_ms.saturating_sub(asked_ms));
         let lasting_ms = self.settings.silence_max_ms / 2;
         for listed in offsets {
             let (Some(index), Ok(Some((end, _)))) = (self.listed_index(listed), &listed.offset)
@@ -447,7 +447,9 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             if !has_credit || !self.partitions[index].is_quiet(self.now_ms, lasting_ms) {
                 continue;
             }
-            self.partitions[index].compare_whole(end, asked_ms);
+            self.partitions[index].compare_whole(end, asked_unix_ms);
+            self.partitions[index].compare_end(end, asked_ms);
+            self.send_tail(index);
             match self.partitions[index].examine(end, self.now_ms, lasting_ms) {
                 None => {}
                 Some(Finding::Shorter) => {

@@ -491,9 +491,8 @@ impl Engine {
             } else if side.homes[home].credit > 0 {
                 let bytes = side.homes[home].credit.clamp(0, i64::from(u32::MAX)) as u32;
                 let life = partition.life();
-                if let Some(tail) =
-                    reader.read(id, life, visible, bytes, &settings, &mut self.random)
-                {
+                let tail = reader.read(id, life, visible, bytes, &settings, &mut self.random);
+                if let Some(tail) = tail.or_else(|| reader.end(id, partition, self.now_ms)) {
                     side.homes[home].credit -= i64::from(tail.cost());
                     let entry = |offset| life.resolve(life.present(), offset);
                     let entries = tail.records.iter().filter_map(|record| entry(record.offset));

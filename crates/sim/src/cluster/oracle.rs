@@ -87,8 +87,6 @@ pub struct Seen {
     pub gaps_replaced: u64,
     /// Gaps because records have expired, or because the node began behind them.
     pub gaps_expired: u64,
-    /// Gaps because a node was behind for too long.
-    pub gaps_ahead: u64,
     /// Subscriptions that continued at another node.
     pub moved: u64,
     /// Connections that were resumed with a ticket, at nodes that did not die afterwards.
@@ -359,10 +357,14 @@ impl ClusterOracle {
             || partition.life().has_lost_all_of(from.epoch as u32)
         {
             self.seen.gaps_lost += 1;
+            if let Some(kept) = kept_of(partition.life(), from, to).filter(|kept| *kept > to.offset)
+            {
+                let text =
+                    format!("a gap from {from:?} to {to:?}, and up to {kept} nothing is lost");
+                self.fail(told.client, text);
+            }
         } else if from.offset < served_above.max(partition.expired) {
             self.seen.gaps_expired += 1;
-        } else if from.offset > through || is_later(partition, from, through) {
-            self.seen.gaps_ahead += 1;
         } else {
             let text = format!(
                 "a gap without a cause in partition {}: from {from:?} to {to:?}; node {} serves above {served_above} and has read {through}; lineages {:?}",
@@ -381,12 +383,16 @@ fn present_of(partition: &Partition) -> u64 {
     u64::from(life.topic_id) << 32 | u64::from(life.present())
 }
 
-/// Whether a position is of a lineage of which a node that has read up to `through` has no record.
-/// A replay has positions of the present lineage, however old its messages are. The node has waited
-/// for the record in vain, and knows nothing of the lineage.
-fn is_later(partition: &Partition, at: Position, through: u64) -> bool {
-    let lineages = partition.life().lineages_of_records();
-    lineages.iter().any(|&(lineage, first)| lineage == at.epoch as u32 && first > through)
+/// The newest record up to a position that is still there in the log of another one, if that has a
+/// record of the position's lineage: then a node can tell.
+fn kept_of(life: &Life, from: Position, to: Position) -> Option<u64> {
+    let lineage = from.epoch as u32;
+    let log = life.path_of(to.epoch as u32)?;
+    let both = life.path_of(lineage)?.iter().zip(log).take(from.offset as usize);
+    let records = both.take_while(|(one, other)| one == other).map(|(id, _)| life.entry(*id));
+    let records: Vec<_> = records.filter(|entry| entry.read().is_some()).collect();
+    let is_known = records.iter().any(|record| record.lineage == lineage);
+    records.last().filter(|_| is_known).map(|record| record.offset)
 }
 
 /// The publication of a payload.

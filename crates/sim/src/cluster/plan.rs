@@ -149,7 +149,10 @@ impl ClusterPlan {
             mail: MailFaults::draw(&mut random),
             client: ClientFaults::draw(&mut random),
         };
+        // Drawn apart: other draws stay as they were.
+        plan.draw_long_outage(&mut Prng::new(seed ^ 0x6f75_7461));
         plan.draw_schedule(&mut random);
+        plan.schedule.sort_by_key(|(at, _)| *at);
         plan
     }
 
@@ -195,8 +198,29 @@ impl ClusterPlan {
             };
             schedule.push((random.below(self.active_ms), kill));
         }
-        schedule.sort_by_key(|(at, _)| *at);
-        self.schedule = schedule;
+        self.schedule.append(&mut schedule);
+    }
+
+    /// A node loses the engine, or all nodes do, for longer than a request waits for the tail.
+    fn draw_long_outage(&mut self, random: &mut Prng) {
+        // With a faster clock the records would become older than rules serve. Clients that publish
+        // into a slow log, a few at a time, would not come to an end.
+        let is_slow = self.settings.limits.log_stall_timeout_ms < 1_000;
+        if self.engine_rate > 60 || is_slow || !random.chance(0.3) {
+            return;
+        }
+        let at = random.below(self.active_ms / 2);
+        let end = at + random.between(5_000, 25_000);
+        let mut plan = |at: u64, fault| self.schedule.push((at, Planned::Engine(fault)));
+        if random.chance(0.6) {
+            plan(at, EngineFault::Away(random.below(NODES as u64) as usize, end));
+        } else {
+            for index in 0..self.engine.partitions as usize {
+                plan(at, EngineFault::LoseLeader(index));
+                plan(end, EngineFault::Elect(index));
+            }
+        }
+        self.active_ms = self.active_ms.max(end + 1_000);
     }
 
     fn draw_fault(

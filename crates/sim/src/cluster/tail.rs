@@ -86,7 +86,12 @@ pub struct Reader {
     fills_before_ms: u64,
     /// The time of the next letter.
     pub due_ms: u64,
+    /// The time of the next word that there is nothing more.
+    end_due_ms: u64,
 }
+
+/// The time between two words that there is nothing more.
+const END_INTERVAL_MS: u64 = 2_500;
 
 impl Reader {
     /// Creates a reader that has read nothing.
@@ -282,7 +287,7 @@ impl Reader {
         if to <= self.through {
             return None;
         }
-        let mut tail = Tail { partition: id, records: Vec::new(), through: self.through };
+        let mut tail = self.empty(id);
         for offset in self.through + 1..=to {
             let entry = life.path().get(offset as usize - 1).copied();
             let Some((entry_id, entry)) = entry.map(|id| (id, life.entry(id))) else {
@@ -316,7 +321,21 @@ impl Reader {
             self.last = Some(entry_id);
         }
         self.through = tail.through;
+        tail.ended_ago_ms = (tail.through == visible).then_some(0);
         Some(tail)
+    }
+
+    /// The word that the engine has nothing more, from time to time.
+    pub fn end(&mut self, id: PartitionId, partition: &Partition, now_ms: u64) -> Option<Tail> {
+        if !self.is_at_end(partition) || now_ms < self.end_due_ms {
+            return None;
+        }
+        self.end_due_ms = now_ms + END_INTERVAL_MS;
+        Some(Tail { ended_ago_ms: Some(0), ..self.empty(id) })
+    }
+
+    fn empty(&self, partition: PartitionId) -> Tail {
+        Tail { partition, records: Vec::new(), through: self.through, ended_ago_ms: None }
     }
 }
 

@@ -1,10 +1,14 @@
 //! Positions that this node has not reached: another node has served its client further.
 //!
 //! The tail of this node is behind, by milliseconds as a rule. So the request waits here until the
-//! tail has come so far, for [`WAIT_MS_MAX`] at most; then the position counts as beyond the head,
-//! or as one of another life if this node does not know its lineage. A position in a hole behind
-//! the newest record waits as well: it is the one before the next record, which another node has,
-//! or that of a lost record. The lineage of the next record tells which.
+//! tail has come so far. A position in a hole behind the newest record waits as well: it is the one
+//! before the next record, which another node has, or that of a lost record. The lineage of the
+//! next record tells which.
+//!
+//! After [`WAIT_MS_MIN`] the position counts as lost if the engine has meanwhile reported the end
+//! of its log. An engine that reports nothing may have the record: the request is refused, and the
+//! client tries again, here or at another node. So an outage of the engine causes no gap.
+//!
 //! Requests to a partition that has not begun wait as well, and are refused then; a filter is one
 //! to all partitions. A partition has begun when the tail has passed the records that only prime:
 //! before, its present lineage is older than the records at the offset that an answer would name.
@@ -20,9 +24,13 @@ use stdx::chunk::Slice;
 use stdx::handing::Hand;
 use stdx::memory::vector_bytes;
 
-/// The longest wait, in milliseconds.
-const WAIT_MS_MAX: u64 = 5_000;
-/// Requests of a home that wait; beyond that the position counts as beyond the head at once.
+/// The wait before a position counts as lost, in milliseconds. A leader that was just elected may
+/// know a lower end than the one before.
+const WAIT_MS_MIN: u64 = 5_000;
+/// The longest wait for the engine's word, in milliseconds: longer than the engine's client takes
+/// to ask for the end of a quiet partition.
+const WAIT_MS_MAX: u64 = 15_000;
+/// Requests of a home that wait; others are refused.
 const WAITING_MAX: usize = 65_536;
 /// Waiting requests that one turn examines.
 const TURN_EXAMINED_MAX: usize = 4_096;
@@ -38,8 +46,20 @@ pub(in crate::home) struct Ahead {
 #[derive(Debug, Hand)]
 struct Waiting {
     from: Caller,
-    until_ms: u64,
+    since_ms: u64,
     request: BeyondTail,
+}
+
+/// The future of a request that waits.
+enum Outlook {
+    /// The tail has come up to it.
+    Ready,
+    /// The tail may still come.
+    Waits,
+    /// The engine does not have its positions.
+    Lost,
+    /// The engine may have its positions, and reports nothing.
+    Unknown,
 }
 
 impl Ahead {
@@ -71,11 +91,10 @@ impl Home {
         turn: &mut Turn<'_>,
     ) {
         self.consumed(from);
-        let until_ms = self.elapsed.ms + WAIT_MS_MAX;
-        let waiting = Waiting { from: from.consumed(), until_ms, request };
+        let waiting = Waiting { from: from.consumed(), since_ms: self.elapsed.ms, request };
         self.statistics.positions_ahead += 1;
         if self.ahead.len() >= WAITING_MAX {
-            self.give_up_waiting(waiting, turn);
+            self.refuse_waiting(&waiting, turn);
         } else {
             self.ahead.waiting.push_back(waiting);
         }
@@ -103,16 +122,52 @@ impl Home {
                     .any(|cursor| self.is_ahead_of_tail(from, cursor.partition, [cursor.position]))
     }
 
-    fn is_still_ahead(&self, waiting: &Waiting) -> bool {
-        let from = waiting.from;
-        match &waiting.request {
+    /// The partitions whose tails are behind the positions of a request.
+    fn behind(&self, request: &BeyondTail) -> Vec<u32> {
+        let is_behind = |local: &u32, positions: &[Position]| {
+            self.is_beyond_tail(*local, positions.iter().copied())
+        };
+        let of_topic = |partition: PartitionId, positions: &[Position]| {
+            self.local(partition).filter(|local| is_behind(local, positions)).into_iter().collect()
+        };
+        match request {
             BeyondTail::Subscribe(asked) => {
-                self.is_ahead_of_tail(from, asked.partition, asked.start.positions())
+                of_topic(asked.partition, &Vec::from_iter(asked.start.positions()))
             }
-            BeyondTail::History(asked) => {
-                self.is_ahead_of_tail(from, asked.partition, asked.beyond)
+            BeyondTail::History(asked) => of_topic(asked.partition, asked.beyond.as_slice()),
+            BeyondTail::AddFilter(asked) => {
+                let cursors = || asked.since.iter().filter(|_| !asked.begins_live);
+                let positions = |local: u32| {
+                    let id = self.partitions[local as usize].id;
+                    let of_it = cursors().filter(move |cursor| cursor.partition == id);
+                    Vec::from_iter(of_it.map(|cursor| cursor.position))
+                };
+                let all = 0..self.partitions.len() as u32;
+                all.filter(|local| is_behind(local, &positions(*local))).collect()
             }
-            BeyondTail::AddFilter(asked) => self.is_filter_ahead(from, asked),
+        }
+    }
+
+    fn outlook(&self, waiting: &Waiting) -> Outlook {
+        let behind = self.behind(&waiting.request);
+        let waited_ms = self.elapsed.ms - waiting.since_ms;
+        let mut tails = behind.iter().map(|&local| {
+            let engine = self.partitions[local as usize].engine.as_deref();
+            let has_begun = !self.is_beyond_tail(local, None);
+            let ended_ms = engine.and_then(|engine| engine.ended_ms).filter(|_| has_begun);
+            let is_sure = ended_ms.is_some_and(|ended_ms| ended_ms > waiting.since_ms);
+            (is_sure, has_begun && engine.is_some_and(|engine| engine.is_available))
+        });
+        if behind.is_empty() {
+            Outlook::Ready
+        } else if waited_ms < WAIT_MS_MIN {
+            Outlook::Waits
+        } else if tails.clone().all(|(is_sure, _)| is_sure) {
+            Outlook::Lost
+        } else if waited_ms < WAIT_MS_MAX && tails.all(|(_, is_available)| is_available) {
+            Outlook::Waits
+        } else {
+            Outlook::Unknown
         }
     }
 
@@ -139,7 +194,8 @@ impl Home {
         positions.into_iter().any(|position| {
             let is_of_topic = position.epoch >> 32 == u64::from(began.topic_id);
             let is_later = position.epoch > partition.lineages.present_epoch();
-            is_of_topic && (position.offset > partition.log.head() || is_later)
+            let needed = partition.lineages.needed_for(position);
+            is_of_topic && (needed > partition.log.head() || is_later)
         })
     }
 
@@ -150,40 +206,32 @@ impl Home {
             let Some(waiting) = self.ahead.waiting.pop_front() else {
                 break;
             };
-            if !self.is_still_ahead(&waiting) {
-                self.deal_with_request(waiting.from, waiting.request.into(), turn);
-            } else if self.elapsed.ms < waiting.until_ms {
-                self.ahead.waiting.push_back(waiting);
-            } else {
-                self.give_up_waiting(waiting, turn);
+            match self.outlook(&waiting) {
+                Outlook::Ready => {
+                    self.deal_with_request(waiting.from, waiting.request.into(), turn);
+                }
+                Outlook::Waits => self.ahead.waiting.push_back(waiting),
+                Outlook::Lost => {
+                    let from = Caller { has_waited: true, ..waiting.from };
+                    self.deal_with_request(from, waiting.request.into(), turn);
+                }
+                Outlook::Unknown => self.refuse_waiting(&waiting, turn),
             }
         }
     }
 
-    /// A request has waited for too long. Of a partition that has not begun nothing can be said.
-    fn give_up_waiting(&mut self, waiting: Waiting, turn: &mut Turn<'_>) {
-        let Waiting { from, request, .. } = waiting;
+    fn refuse_waiting(&mut self, waiting: &Waiting, turn: &mut Turn<'_>) {
         let code = Code::LogUnavailable;
-        let has_begun = |partition: PartitionId| {
-            self.local(partition).is_none_or(|local| !self.is_beyond_tail(local, None))
-        };
-        let refusal = match &request {
-            BeyondTail::Subscribe(asked) if !has_begun(asked.partition) => {
+        let refusal = match &waiting.request {
+            BeyondTail::Subscribe(asked) => {
                 ToEdge::Refused { subscription: asked.subscription, code }
             }
-            BeyondTail::History(asked) if !has_begun(asked.partition) => {
-                ToEdge::History { reply: asked.reply, result: Err(code) }
-            }
-            // Its beginning there would have an epoch that never was.
-            BeyondTail::AddFilter(AddFilter { subscription, .. }) if !self.have_all_begun() => {
+            BeyondTail::History(asked) => ToEdge::History { reply: asked.reply, result: Err(code) },
+            BeyondTail::AddFilter(AddFilter { subscription, .. }) => {
                 ToEdge::FilterGranted { subscription: *subscription, result: Err(code) }
             }
-            BeyondTail::Subscribe(_) | BeyondTail::History(_) | BeyondTail::AddFilter(_) => {
-                let from = Caller { has_waited: true, ..from };
-                return self.deal_with_request(from, request.into(), turn);
-            }
         };
-        self.take_step(from, Step::Refuse(refusal, code), turn);
+        self.take_step(waiting.from, Step::Refuse(refusal, code), turn);
     }
 
     /// The time of the next look; milliseconds of the home's clock.

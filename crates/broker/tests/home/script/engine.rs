@@ -44,9 +44,14 @@ impl World {
                     .map(|(offset, words)| self.record(offset, words))
                     .collect();
                 let through = records.last().unwrap().offset;
-                self.hear_tail(records, through);
+                self.hear_tail(records, through, None);
             }
-            ["hole", through] => self.hear_tail(Vec::new(), through.parse().unwrap()),
+            ["hole", through] => self.hear_tail(Vec::new(), through.parse().unwrap(), None),
+            // The engine had nothing more so many milliseconds ago.
+            ["ended", ago_ms] => {
+                let through = self.home.tails().next().unwrap().through;
+                self.hear_tail(Vec::new(), through, Some(ago_ms.parse().unwrap()));
+            }
             ["engine-refuses", ref counters @ ..] => {
                 let counters = counters.iter().map(|counter| counter.parse().unwrap()).collect();
                 let code = Code::LogUnavailable;
@@ -186,8 +191,8 @@ impl World {
         TailRecord { offset, lineage, time_ms, name, publication, restored }
     }
 
-    fn hear_tail(&mut self, records: Vec<TailRecord>, through: u64) {
-        let tail = Tail { partition: PARTITION, records, through };
+    fn hear_tail(&mut self, records: Vec<TailRecord>, through: u64, ended_ago_ms: Option<u64>) {
+        let tail = Tail { partition: PARTITION, records, through, ended_ago_ms };
         self.engine.cost += u64::from(tail.cost());
         self.hear_engine(EngineLetter::Tail(tail));
     }
