@@ -23,6 +23,7 @@ pub mod control;
 mod partition;
 mod properties;
 mod record;
+mod sending;
 mod settings;
 mod statistics;
 mod token;

@@ -7,7 +7,8 @@
 //! partition that is read twice (after a new assignment) brings nothing twice.
 
 use crate::beginning::CLOCKS_APART_MS;
-use broker::engine::{Tail, TailRecord};
+use crate::sending::Sending;
+use broker::engine::{EnginePublish, Tail, TailRecord};
 use broker::mail::{HomeId, PartitionId};
 
 /// A partition of a log.
@@ -22,8 +23,8 @@ pub(crate) struct Partition {
     pub(crate) life: Life,
     /// Whether the engine takes records; what the home knows of it.
     pub(crate) told_available: Option<bool>,
-    /// Records that were sent and have no answer.
-    pub(crate) pending: u32,
+    /// Records on their way to the engine.
+    pub(crate) sending: Sending<EnginePublish>,
     /// Not available before this time, because records could not be sent.
     pub(crate) refuses_until_ms: u64,
     /// It begins anew because it was so far behind that compaction may have removed records.
@@ -106,7 +107,7 @@ impl Partition {
             place,
             life: Life::New,
             told_available: None,
-            pending: 0,
+            sending: Sending::default(),
             refuses_until_ms: 0,
             is_overtaken: false,
             records: Vec::new(),

@@ -154,7 +154,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Ask(home, EngineRequest::Publish(publish))) => {
-                    self.publish(home, &publish);
+                    self.publish(home, publish);
                 }
                 Ok(Command::Ask(home, EngineRequest::Credit { bytes })) => {
                     if let Some(credit) = self.credits.get_mut(usize::from(home)) {
@@ -177,11 +177,13 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         }
         self.assign_if_needed();
         self.tell_availability();
+        self.refuse_overdue();
         self.share();
     }
 
     fn share(&mut self) {
-        self.statistics.pending = self.publisher.pending.len() as u64;
+        let pending = self.partitions.iter().map(|partition| partition.sending.len() as u64);
+        self.statistics.pending = pending.sum();
         let starting = self.partitions.iter().filter(|partition| partition.is_starting());
         self.statistics.starting = starting.count() as u64;
         let is_unavailable = |it: &&Partition| it.told_available != Some(true);
@@ -201,7 +203,10 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
     /// Sends what waits, and leaves.
     fn finish(mut self) {
         let end_ms = milliseconds(self.start) + END_MS;
-        while self.publisher.client.unanswered() > 0 && milliseconds(self.start) < end_ms {
+        let is_waiting = |it: &Partition| it.sending.waiting_count() > 0;
+        while (self.publisher.client.unanswered() > 0 || self.partitions.iter().any(is_waiting))
+            && milliseconds(self.start) < end_ms
+        {
             self.wake.wait(10);
             self.serve_publisher();
         }

@@ -1,11 +1,13 @@
 //! Publications on their way to the engine.
 //!
 //! Each partition's records go out in the order of their requests, by an idempotent producer. Its
-//! answers only say what surely was not sent; everything else the tail tells.
+//! answers only say what surely was not sent; everything else the tail tells. Records wait here
+//! while the producer has enough of their partition ([`crate::sending`]).
 
 use super::{Worker, scrap};
 use crate::EngineError;
 use crate::properties;
+use crate::sending::Waiting;
 use crate::settings::{EngineSettings, Severity};
 use crate::token;
 use crate::wake::Wake;
@@ -21,6 +23,8 @@ pub(super) struct Publisher {
     pub(super) client: Client,
     pub(super) queue: Queue,
     pub(super) pending: Slab<Pending>,
+    /// Partitions of which records were answered: others of them may go now.
+    answered: Vec<u32>,
 }
 
 /// A record without an answer.
@@ -41,24 +45,49 @@ impl Publisher {
         let client = Client::new(Kind::Producer, &properties::producer(settings))?;
         let queue = client.main_queue();
         queue.wake(wake.descriptor());
-        Ok(Publisher { client, queue, pending: Slab::default() })
+        Ok(Publisher { client, queue, pending: Slab::default(), answered: Vec::new() })
     }
 }
 
 impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
-    pub(super) fn publish(&mut self, home: HomeId, publish: &EnginePublish) {
+    pub(super) fn publish(&mut self, home: HomeId, publish: EnginePublish) {
         let Some(&index) = self.by_id.get(&publish.partition) else {
-            self.refuse(home, publish, Code::Internal);
+            self.refuse(home, &publish, Code::Internal);
             return;
         };
-        let partition = &self.partitions[index];
-        let log = &self.logs[partition.log];
+        let since_us = self.microseconds();
+        let partition = &mut self.partitions[index];
         // One partition without a leader leaves room for the others.
-        let pending_max = (self.settings.pending_max / 4).max(1);
-        if partition.told_available != Some(true) || partition.pending >= pending_max {
-            self.refuse(home, publish, Code::LogUnavailable);
+        let pending_max = (self.settings.pending_max as usize / 4).max(1);
+        if partition.told_available != Some(true) || partition.sending.len() >= pending_max {
+            self.refuse(home, &publish, Code::LogUnavailable);
             return;
         }
+        let bytes = publish.publication.topic.len() + publish.publication.payload.len();
+        partition.sending.push(Waiting { record: publish, bytes, since_us });
+        self.send_waiting(index);
+    }
+
+    fn send_waiting(&mut self, index: usize) {
+        for waiting in self.partitions[index].sending.take_batch() {
+            self.send(index, &waiting.record, waiting.since_us);
+        }
+    }
+
+    /// Refuses records that have waited for as long as the producer would keep them.
+    pub(super) fn refuse_overdue(&mut self) {
+        let kept_us = u64::from(self.settings.produce_timeout_ms) * 1_000;
+        let Some(before_us) = self.microseconds().checked_sub(kept_us) else { return };
+        for index in 0..self.partitions.len() {
+            while let Some(publish) = self.partitions[index].sending.take_overdue(before_us) {
+                self.refuse(self.partitions[index].home, &publish, Code::LogUnavailable);
+            }
+        }
+    }
+
+    fn send(&mut self, index: usize, publish: &EnginePublish, since_us: u64) {
+        let partition = &self.partitions[index];
+        let (home, log) = (partition.home, &self.logs[partition.log]);
         let record = match log.mapping.to_record(publish) {
             Ok(record) => record,
             Err(code) => {
@@ -68,11 +97,8 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         };
         let headers: Vec<(&CStr, &[u8])> =
             record.headers.iter().map(|(name, value)| (&**name, &value[..])).collect();
-        let pending = Pending {
-            partition: index as u32,
-            counter: publish.name.counter,
-            since_us: self.microseconds(),
-        };
+        let counter = publish.name.counter;
+        let pending = Pending { partition: index as u32, counter, since_us };
         let note = self.publisher.pending.insert(pending);
         let produced = self.publisher.client.produce(&Produce {
             topic: &log.name,
@@ -84,7 +110,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         });
         match produced {
             Ok(()) => {
-                self.partitions[index].pending += 1;
+                self.partitions[index].sending.sent();
                 self.statistics.produced += 1;
             }
             Err(error) => {
@@ -123,6 +149,9 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         if is_useless {
             self.replace_publisher();
         }
+        for index in std::mem::take(&mut self.publisher.answered) {
+            self.send_waiting(index as usize);
+        }
     }
 
     fn answer(&mut self, deliveries: &[Delivery]) {
@@ -132,7 +161,10 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             let note = u32::try_from(delivery.note).unwrap_or(u32::MAX);
             let Some(pending) = self.publisher.pending.remove(note) else { continue };
             let partition = &mut self.partitions[pending.partition as usize];
-            partition.pending = partition.pending.saturating_sub(1);
+            partition.sending.answered();
+            if self.publisher.answered.last() != Some(&pending.partition) {
+                self.publisher.answered.push(pending.partition);
+            }
             match delivery.status {
                 DeliveryStatus::Appended => {
                     self.answered_ms = self.now_ms;
@@ -179,10 +211,13 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         }
         self.statistics.unknown += self.publisher.pending.len() as u64;
         for partition in &mut self.partitions {
-            partition.pending = 0;
+            partition.sending.lost_client();
         }
         self.watch.forget_questions();
         scrap(std::mem::replace(&mut self.publisher, publisher));
+        for index in 0..self.partitions.len() {
+            self.send_waiting(index);
+        }
     }
 }
 
