@@ -62,6 +62,7 @@ pub(crate) fn of(
         ("num.io.threads", "2".to_owned()),
         ("num.recovery.threads.per.data.dir", "1".to_owned()),
         ("log.cleaner.threads", "1".to_owned()),
+        ("log.cleaner.backoff.ms", "500".to_owned()),
         ("background.threads", "2".to_owned()),
     ]
     .into_iter()

@@ -7,6 +7,9 @@
 
 #![forbid(unsafe_code)]
 
+mod compacted;
+mod mirrored;
+
 use std::env;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -69,8 +72,13 @@ const CASES: &[Case] = &[
     ("a drain sends clients to the nodes that live", a_drain_names_living_nodes),
     ("a node with TLS and SCRAM serves, and a wrong password is named", tls_and_scram_serve),
     ("a killed node costs its clients nothing", a_node_is_killed),
-    ("a node with a mirror starts warm, and a lost mirror costs nothing", a_mirror_lasts),
+    ("a node with a mirror starts warm, and a lost mirror costs nothing", mirrored::a_mirror_lasts),
     ("a node upgrades in place under load", a_node_upgrades),
+    ("the newest message of a compacted log lasts", compacted::the_newest_message_lasts),
+    (
+        "a repetition does not replace the newest message of a compacted log",
+        compacted::a_repetition_does_not_replace_the_newest_message,
+    ),
     ("a killed broker costs nothing", a_broker_is_killed),
     ("without the engine, publications are refused and history goes on", the_engine_is_gone),
 ];
@@ -140,7 +148,9 @@ impl Cluster {
             let data = place.path("data");
             let mut text = configuration(&kafka, number, &data, &issuer);
             if number == MIRRORING {
-                text += "mirror = true\ncache_bytes = \"64KiB\"\n";
+                let log = "name = \"orders\"\n";
+                let mirror = format!("{log}mirror = true\ncache_bytes = \"64KiB\"\n");
+                text = text.replacen(log, &mirror, 1);
             }
             place.configure(&text);
         }
@@ -152,11 +162,15 @@ impl Cluster {
         let control = "crore.control, unless it exists: the nodes' control topic";
         assert_eq!(
             would.trim(),
-            format!("would create orders: 8 partitions\nwould create {control}")
+            format!(
+                "would create orders: 8 partitions\nwould create prices: 2 partitions\n\
+                 would create {control}"
+            )
         );
         let created = run(&["engine", "init", "--config", &file.to_string_lossy()]);
         let control = "created crore.control: the nodes' control topic";
-        assert_eq!(created.trim(), format!("created orders: 8 partitions\n{control}"));
+        let logs = "created orders: 8 partitions\ncreated prices: 2 partitions";
+        assert_eq!(created.trim(), format!("{logs}\n{control}"));
         let mut cluster = Cluster {
             kafka,
             issuer,
@@ -503,87 +517,6 @@ fn a_node_is_killed(cluster: &mut Cluster) {
     cluster.start_node(1);
     publisher.wait_for_more(100, FAILOVER_PATIENCE);
     Cluster::finish(publisher, followers);
-}
-
-/// The payloads behind a position at the node with the mirror, page by page, and whether there was
-/// a gap.
-#[track_caller]
-fn recovered(cluster: &Cluster, topic: &str, since: &str) -> (bool, Vec<String>) {
-    let (mut since, mut has_gap, mut payloads) = (since.to_owned(), false, Vec::new());
-    loop {
-        let url = cluster.node(MIRRORING).url(&format!("/topics/{topic}?limit=50&since={since}"));
-        let page = curl(&[&url]).expect(200).json();
-        if !page["gap"].is_null() {
-            (has_gap, payloads) = (true, Vec::new());
-        }
-        let messages = page["messages"].as_array().expect("a list");
-        let Some(last) = messages.last() else {
-            return (has_gap, payloads);
-        };
-        since = format!("{}:{}", page["epoch"].as_str().expect("an epoch"), last["offset"]);
-        let texts = messages.iter().filter_map(|message| message["data"].as_str());
-        payloads.extend(texts.map(|text| text.trim_end_matches('.').to_owned()));
-    }
-}
-
-fn a_mirror_lasts(cluster: &mut Cluster) {
-    let padding = ".".repeat(1_000);
-    let at = cluster.node(0).url("/topics/mirrored/1");
-    let first = publish(&at, "0");
-    let since = format!("{}:{}", first["epoch"].as_str().unwrap(), first["offset"]);
-    for number in 1..=200 {
-        publish(&at, &format!("{number}{padding}"));
-    }
-    let expected: Vec<String> = (1..=200).map(|number: u32| number.to_string()).collect();
-    let found = |cluster: &Cluster| recovered(cluster, "mirrored/1", &since);
-    let is_whole = |cluster: &Cluster| found(cluster) == (false, expected.clone());
-    wait_until("all messages", || is_whole(cluster));
-    let mut metrics = Metrics::of(&cluster.node(MIRRORING).operators);
-    for name in ["crore_mirror_records_total", "crore_disk_reads_total"] {
-        metrics.wait_for(name, |count| count > 0);
-    }
-    let restart = |cluster: &mut Cluster, prepare: fn(&Path), says: &str| {
-        let server = cluster.servers[MIRRORING].take().expect("the node runs");
-        server.process.signal("KILL");
-        drop(server);
-        prepare(&cluster.places[MIRRORING].path("data").join("orders"));
-        let mut server = cluster.places[MIRRORING].start();
-        cluster.nodes.lock().unwrap()[MIRRORING] = server.clients.clone();
-        if !says.is_empty() {
-            server.process.wait_for(says, |line| line.contains(says).then_some(()));
-        }
-        wait_until_ready(&server);
-        cluster.servers[MIRRORING] = Some(server);
-    };
-    restart(cluster, |_| {}, "before that, from its mirror");
-    assert!(is_whole(cluster), "after a warm start");
-    // Damage is found at the start or by a read. Then there is a gap, and everything behind it.
-    restart(cluster, flip_bytes, "");
-    let (has_gap, payloads) = found(cluster);
-    assert!(expected.ends_with(&payloads), "{payloads:?}");
-    assert_eq!(has_gap, payloads.len() < expected.len());
-    let live = Follower::begin(&cluster.nodes, MIRRORING, "mirrored/2");
-    publish(&cluster.node(MIRRORING).url("/topics/mirrored/2"), "live");
-    live.wait("a message", PATIENCE, |found| found.messages.len() == 1);
-    drop(live.end());
-    let remove = |directory: &Path| std::fs::remove_dir_all(directory).expect("the mirror");
-    restart(cluster, remove, "");
-    assert!(is_whole(cluster), "after a cold start");
-    Metrics::of(&cluster.node(MIRRORING).operators)
-        .wait_for("crore_mirror_records_total", |count| count > 0);
-}
-
-/// Damages the middle of each segment.
-fn flip_bytes(directory: &Path) {
-    for entry in std::fs::read_dir(directory).expect("the mirror") {
-        let path = entry.expect("a file").path();
-        if path.extension().is_some_and(|ending| ending == "log") {
-            let mut bytes = std::fs::read(&path).expect("a segment");
-            let middle = bytes.len() / 2;
-            bytes[middle..].iter_mut().take(64).for_each(|byte| *byte ^= 0x55);
-            std::fs::write(&path, bytes).expect("a segment");
-        }
-    }
 }
 
 fn a_node_upgrades(cluster: &mut Cluster) {
