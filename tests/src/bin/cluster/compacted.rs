@@ -66,15 +66,20 @@ pub fn the_newest_message_lasts(cluster: &mut Cluster) {
 pub fn a_repetition_does_not_replace_the_newest_message(cluster: &mut Cluster) {
     let deadline = Instant::now() + FAILOVER_PATIENCE;
     let mut round = 0;
-    while restorations(cluster) == 0 {
+    let writer = loop {
+        if let Some(writer) = restoring(cluster) {
+            break writer;
+        }
         assert!(Instant::now() < deadline, "no repetition came into the log");
         round += 1;
         publish_at_all_nodes(cluster, round);
         let until = Instant::now() + Duration::from_secs(8);
-        while restorations(cluster) == 0 && Instant::now() < until {
+        while restoring(cluster).is_none() && Instant::now() < until {
             thread::sleep(Duration::from_millis(200));
         }
-    }
+    };
+    Metrics::of(&cluster.node(writer).operators)
+        .wait_for("crore_engine_restorations_total", |count| count > 0);
     compact(cluster);
     start_again(cluster);
     for round in 1..=round {
@@ -117,13 +122,12 @@ fn publish_at_all_nodes(cluster: &Cluster, round: usize) {
     });
 }
 
-/// Retained messages that the nodes have written once more.
-fn restorations(cluster: &Cluster) -> u64 {
-    let of_node = |number: usize| {
-        let mut metrics = Metrics::of(&cluster.node(number).operators);
-        metrics.scrape().number("crore_engine_restorations_total")
-    };
-    (0..NODES).map(of_node).sum()
+/// A node that has written a retained message once more.
+fn restoring(cluster: &Cluster) -> Option<usize> {
+    (0..NODES).find(|&number| {
+        let scrape = Metrics::of(&cluster.node(number).operators).scrape();
+        scrape.number("crore_engine_restorations_total") > 0
+    })
 }
 
 /// The retained message of a topic at a node.
