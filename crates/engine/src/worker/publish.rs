@@ -68,9 +68,16 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         self.send_waiting(index);
     }
 
+    /// Sends what waits, as far as the producer should have it.
     fn send_waiting(&mut self, index: usize) {
-        for waiting in self.partitions[index].sending.take_batch() {
-            self.send(index, &waiting.record, waiting.since_us);
+        loop {
+            let batch = self.partitions[index].sending.take_batch();
+            if batch.is_empty() {
+                return;
+            }
+            for waiting in batch {
+                self.send(index, &waiting.record, waiting.since_us);
+            }
         }
     }
 

@@ -149,7 +149,7 @@ impl ClusterPlan {
             mail: MailFaults::draw(&mut random),
             client: ClientFaults::draw(&mut random),
         };
-        // Drawn apart: other draws stay as they were.
+        // Drawn apart: worlds without such an outage stay as they were.
         plan.draw_long_outage(&mut Prng::new(seed ^ 0x6f75_7461));
         plan.draw_schedule(&mut random);
         plan.schedule.sort_by_key(|(at, _)| *at);

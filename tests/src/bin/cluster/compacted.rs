@@ -61,8 +61,8 @@ pub fn the_newest_message_lasts(cluster: &mut Cluster) {
     }
 }
 
-/// A repetition that two nodes wrote at once is dropped by all nodes, but it is the newest record
-/// of its topic. So the retained message is written once more.
+/// Two nodes write the same message at once. All nodes drop the second record, but it is the newest
+/// of its topic, so compaction keeps only that one. A node writes the retained message once more.
 pub fn a_repetition_does_not_replace_the_newest_message(cluster: &mut Cluster) {
     let deadline = Instant::now() + FAILOVER_PATIENCE;
     let mut round = 0;

@@ -122,52 +122,47 @@ impl Home {
                     .any(|cursor| self.is_ahead_of_tail(from, cursor.partition, [cursor.position]))
     }
 
-    /// The partitions whose tails are behind the positions of a request.
+    /// The partitions whose tails are behind the positions of a request; some perhaps twice.
     fn behind(&self, request: &BeyondTail) -> Vec<u32> {
-        let is_behind = |local: &u32, positions: &[Position]| {
-            self.is_beyond_tail(*local, positions.iter().copied())
-        };
-        let of_topic = |partition: PartitionId, positions: &[Position]| {
-            self.local(partition).filter(|local| is_behind(local, positions)).into_iter().collect()
+        let behind = |partition: PartitionId, positions: &mut dyn Iterator<Item = Position>| {
+            self.local(partition).filter(|local| self.is_beyond_tail(*local, positions))
         };
         match request {
             BeyondTail::Subscribe(asked) => {
-                of_topic(asked.partition, &Vec::from_iter(asked.start.positions()))
+                behind(asked.partition, &mut asked.start.positions()).into_iter().collect()
             }
-            BeyondTail::History(asked) => of_topic(asked.partition, asked.beyond.as_slice()),
+            BeyondTail::History(asked) => {
+                behind(asked.partition, &mut asked.beyond.into_iter()).into_iter().collect()
+            }
             BeyondTail::AddFilter(asked) => {
-                let cursors = || asked.since.iter().filter(|_| !asked.begins_live);
-                let positions = |local: u32| {
-                    let id = self.partitions[local as usize].id;
-                    let of_it = cursors().filter(move |cursor| cursor.partition == id);
-                    Vec::from_iter(of_it.map(|cursor| cursor.position))
-                };
                 let all = 0..self.partitions.len() as u32;
-                all.filter(|local| is_behind(local, &positions(*local))).collect()
+                let not_begun = all.filter(|local| self.is_beyond_tail(*local, None));
+                let cursors = asked.since.iter().filter(|_| !asked.begins_live);
+                let of_cursors = cursors.filter_map(|cursor| {
+                    behind(cursor.partition, &mut std::iter::once(cursor.position))
+                });
+                not_begun.chain(of_cursors).collect()
             }
         }
     }
 
     fn outlook(&self, waiting: &Waiting) -> Outlook {
         let behind = self.behind(&waiting.request);
-        let waited_ms = self.elapsed.ms - waiting.since_ms;
-        let mut tails = behind.iter().map(|&local| {
-            let engine = self.partitions[local as usize].engine.as_deref();
-            let has_begun = !self.is_beyond_tail(local, None);
-            let ended_ms = engine.and_then(|engine| engine.ended_ms).filter(|_| has_begun);
-            let is_sure = ended_ms.is_some_and(|ended_ms| ended_ms > waiting.since_ms);
-            (is_sure, has_begun && engine.is_some_and(|engine| engine.is_available))
-        });
-        if behind.is_empty() {
-            Outlook::Ready
-        } else if waited_ms < WAIT_MS_MIN {
-            Outlook::Waits
-        } else if tails.clone().all(|(is_sure, _)| is_sure) {
-            Outlook::Lost
-        } else if waited_ms < WAIT_MS_MAX && tails.all(|(_, is_available)| is_available) {
-            Outlook::Waits
-        } else {
-            Outlook::Unknown
+        let engine_of = |local: &u32| {
+            let has_begun = !self.is_beyond_tail(*local, None);
+            self.partitions[*local as usize].engine.as_deref().filter(|_| has_begun)
+        };
+        let has_ended = |local: &u32| {
+            let ended_ms = engine_of(local).and_then(|engine| engine.ended_ms);
+            ended_ms.is_some_and(|ended_ms| ended_ms > waiting.since_ms)
+        };
+        let is_available = |local: &u32| engine_of(local).is_some_and(|it| it.is_available);
+        match self.elapsed.ms - waiting.since_ms {
+            _ if behind.is_empty() => Outlook::Ready,
+            ..WAIT_MS_MIN => Outlook::Waits,
+            _ if behind.iter().all(has_ended) => Outlook::Lost,
+            ..WAIT_MS_MAX if behind.iter().all(is_available) => Outlook::Waits,
+            _ => Outlook::Unknown,
         }
     }
 
