@@ -207,6 +207,21 @@ impl Life {
         found.map(|(lineage, _)| *lineage)
     }
 
+    /// Whether nodes have forgotten the names of the first record before they judge a later one of
+    /// the same log: a record up to that is a window later than the first one. Clocks of brokers
+    /// differ, so a record is as old as the oldest behind it.
+    pub fn is_forgotten(&self, lineage: u32, (first, later): (u64, u64), window_s: u64) -> bool {
+        let path = self.lineages.get(&lineage);
+        let between = path.and_then(|path| path.get(first as usize - 1..later as usize));
+        let entries = between.into_iter().flatten().map(|id| self.entry(*id));
+        let records = entries.filter(|entry| entry.record().is_some());
+        let mut oldest_s = u64::MAX;
+        records.map(|entry| entry.time_ms / 1_000).any(|second| {
+            oldest_s = oldest_s.min(second);
+            oldest_s + window_s <= second
+        })
+    }
+
     /// The log of a lineage, if there was one.
     pub fn path_of(&self, lineage: u32) -> Option<&Path> {
         self.lineages.get(&lineage)

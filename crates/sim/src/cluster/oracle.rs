@@ -7,9 +7,11 @@
 //! when it was sent; an acknowledgement names the record, which was committed.
 
 use super::engine::Engine;
-use super::life::{EntryId, Life};
+use super::life::{Entry, EntryId, Life};
 use super::partition::Partition;
+use super::verdict::Verdict;
 use crate::oracle::Failure;
+use broker::mail::Publication;
 use std::collections::{BTreeMap, VecDeque};
 use wire::native::Position;
 
@@ -200,36 +202,36 @@ impl ClusterOracle {
             return;
         }
         self.publications[id].fate = Fate::Refused;
-        if let Some((offset, _)) = self.stands_at(engine, id) {
+        if let Some(offset) = self.stands_at(engine, id) {
             let text = format!("publication {id} is refused and stands at {offset}");
             self.fail(client, text);
         }
     }
 
-    /// Processes a refusal because of the sequence: a later one of the producer is in the log, and
-    /// this one is not, as far as the window reaches.
+    /// Processes a refusal because of the sequence: the log has a record of the publication that
+    /// came behind a later one of its producer. A copy of the publication is delivered only if a
+    /// window lies between it and that record.
     pub fn out_of_order(&mut self, engine: &Engine, client: usize, id: usize) {
         self.seen.out_of_order += 1;
-        let window_ms = engine.settings.window_s * 1_000;
-        let skew_ms = engine.settings.skews_ms.iter().max().copied().unwrap_or(0);
-        if let Some((offset, time_ms)) = self.stands_at(engine, id)
-            && time_ms + window_ms > engine.unix_ms + skew_ms + 1_000
+        let partition = &engine.partitions[self.publications[id].partition];
+        let window_s = engine.settings.window_s;
+        if !partition.lives.iter().any(|life| refused_records(life, id).next().is_some()) {
+            let text = format!("publication {id} is out of order, and no record of it is");
+            self.fail(client, text);
+        } else if let Some(offset) = self.stands_at(engine, id)
+            && !is_forgotten_between(partition.life(), id, offset, window_s)
         {
             let text = format!("publication {id} is out of order and stands at {offset}");
             self.fail(client, text);
         }
     }
 
-    /// The offset of a publication's record in the present log, and the least time of it and of
-    /// those behind it: brokers' clocks differ.
-    fn stands_at(&self, engine: &Engine, id: usize) -> Option<(u64, u64)> {
+    /// The offset of a publication's record in the present log, if that is delivered.
+    fn stands_at(&self, engine: &Engine, id: usize) -> Option<u64> {
         let life = engine.partitions[self.publications[id].partition].life();
         let mut entries = life.path().iter().map(|id| life.entry(*id));
-        let found = entries.find(|entry| {
-            entry.delivered().and_then(|publication| id_of(&publication.payload)) == Some(id)
-        })?;
-        let least_ms = entries.fold(found.time_ms, |least_ms, entry| least_ms.min(entry.time_ms));
-        Some((found.offset, least_ms))
+        let is_it = |entry: &&Entry| entry.delivered().and_then(published) == Some(id);
+        entries.find(is_it).map(|entry| entry.offset)
     }
 
     /// Checks a message, except its order.
@@ -377,6 +379,33 @@ impl ClusterOracle {
     }
 }
 
+/// The records of a publication in any log of a life that nodes have read, and must refuse because
+/// of its sequence.
+fn refused_records(life: &Life, id: usize) -> impl Iterator<Item = &Entry> {
+    let is_refused = |entry: &&Entry| entry.was_committed && entry.verdict == Verdict::OutOfOrder;
+    let refused = life.entries().iter().filter(is_refused);
+    refused.filter(move |entry| {
+        entry.record().is_some_and(|(_, publication)| published(publication) == Some(id))
+    })
+}
+
+/// Whether a window lies between a refused record of a publication and the delivered one at an
+/// offset of the present log: nodes judge the later of them without the earlier. The log of both is
+/// the present one, or that in which the refused record was lost.
+fn is_forgotten_between(life: &Life, id: usize, offset: u64, window_s: u64) -> bool {
+    let delivered = life.resolve(life.present(), offset);
+    refused_records(life, id).any(|refused| {
+        let has_both = |lineage: &u32| {
+            let there = life.resolve(*lineage, refused.offset).map(|id| life.entry(id));
+            there.is_some_and(|there| std::ptr::eq(there, refused))
+                && life.resolve(*lineage, offset) == delivered
+        };
+        let (first, later) = (refused.offset.min(offset), refused.offset.max(offset));
+        let mut logs = [life.present(), refused.lineage].into_iter().filter(has_both);
+        logs.any(|lineage| life.is_forgotten(lineage, (first, later), window_s))
+    })
+}
+
 /// The present epoch of a partition.
 fn present_of(partition: &Partition) -> u64 {
     let life = partition.life();
@@ -393,6 +422,11 @@ fn kept_of(life: &Life, from: Position, to: Position) -> Option<u64> {
     let records: Vec<_> = records.filter(|entry| entry.read().is_some()).collect();
     let is_known = records.iter().any(|record| record.lineage == lineage);
     records.last().filter(|_| is_known).map(|record| record.offset)
+}
+
+/// The publication that a message is.
+fn published(publication: &Publication) -> Option<usize> {
+    id_of(&publication.payload)
 }
 
 /// The publication of a payload.
@@ -478,5 +512,75 @@ pub fn is_past_end(
     match rest.iter().find(is_of_topic) {
         Some(id) => Err(format!("is at {at:?}, and {} is missing", present.entry(*id).offset)),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::life::{Content, Life};
+    use super::super::verdict::Window;
+    use super::*;
+    use broker::mail::ProducerStamp;
+    use stdx::chunk::Slice;
+
+    const WINDOW_S: u64 = 300;
+
+    /// A log of one producer's publications: each with its number, which is its sequence, and the
+    /// second of its record.
+    fn log(records: &[(usize, u64)]) -> Life {
+        let mut life = Life::new(1);
+        life.begin(1, Vec::new());
+        let mut window = Window::new(WINDOW_S);
+        for (id, second) in records {
+            let producer =
+                ProducerStamp { id: Slice::copy_of(b"p"), sequence: *id as u64, connection: 1 };
+            let publication = Publication {
+                topic: Slice::copy_of(b"t"),
+                payload: Slice::copy_of(format!("{id:016x}").as_bytes()),
+                producer: Some(producer),
+                ..Publication::default()
+            };
+            let content = Content::Record { name: None, publication: Box::new(publication) };
+            life.append(content, second * 1_000, &mut window);
+        }
+        life.commit(0, records.len() as u64);
+        life
+    }
+
+    fn verdicts(life: &Life) -> Vec<Verdict> {
+        life.entries().iter().map(|entry| entry.verdict).collect()
+    }
+
+    #[test]
+    fn a_copy_is_excused_a_window_behind_the_refused_record_only() {
+        let life = log(&[(2, 0), (1, 10), (1, 310)]);
+        assert_eq!(verdicts(&life), [Verdict::New, Verdict::OutOfOrder, Verdict::New]);
+        assert!(is_forgotten_between(&life, 1, 3, WINDOW_S));
+        assert!(!is_forgotten_between(&life, 1, 3, WINDOW_S + 1));
+    }
+
+    #[test]
+    fn a_copy_is_excused_a_window_before_the_refused_record_only() {
+        let life = log(&[(1, 0), (2, 299), (1, 300)]);
+        assert_eq!(verdicts(&life), [Verdict::New, Verdict::New, Verdict::OutOfOrder]);
+        assert!(is_forgotten_between(&life, 1, 1, WINDOW_S));
+        assert!(!is_forgotten_between(&life, 1, 1, WINDOW_S + 1));
+    }
+
+    #[test]
+    fn a_refused_record_that_is_lost_counts_in_its_own_log() {
+        let mut life = log(&[(1, 0), (2, 299), (1, 300)]);
+        let kept = life.path()[..2].to_vec();
+        life.begin(2, kept);
+        assert!(is_forgotten_between(&life, 1, 1, WINDOW_S));
+        assert!(!is_forgotten_between(&life, 1, 1, WINDOW_S + 1));
+    }
+
+    #[test]
+    fn another_publication_excuses_nothing() {
+        let life = log(&[(2, 0), (1, 10), (3, 400)]);
+        assert_eq!(refused_records(&life, 1).count(), 1);
+        assert_eq!(refused_records(&life, 3).count(), 0);
+        assert!(!is_forgotten_between(&life, 3, 3, WINDOW_S));
     }
 }
