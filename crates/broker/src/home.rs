@@ -66,6 +66,7 @@ mod restore;
 mod retained;
 mod retention;
 mod sessions;
+mod shared;
 mod staging;
 mod stall;
 mod statistics;
@@ -137,6 +138,8 @@ pub struct Home {
     /// Pages for filters whose cursors are beyond a lagging stream's position.
     scans_ahead: Vec<(Caller, Scan)>,
     clients: clients::Clients,
+    /// Names of MQTT's clients that the nodes of a cluster share.
+    shared: shared::Shared,
     groups: groups::Groups,
     reported: occupancy::Reported,
     /// Letters of the engine that wait for their turn.
@@ -180,6 +183,7 @@ impl Home {
             next_edge: 0,
             scans_ahead: Vec::new(),
             clients: clients::Clients::default(),
+            shared: shared::Shared::default(),
             groups: groups::Groups::default(),
             reported: occupancy::Reported::default(),
             letters: engine::Letters::default(),
@@ -566,7 +570,8 @@ impl Home {
         let engine_ms = self.next_look_at_engine();
         let ahead_ms = self.next_look_ahead();
         let mirrors_ms = self.next_look_at_mirrors();
-        let all_ms = [expiry_ms, look_ms, told_ms, engine_ms, ahead_ms, mirrors_ms];
+        let shared_ms = self.shared.next_ms();
+        let all_ms = [expiry_ms, look_ms, told_ms, engine_ms, ahead_ms, mirrors_ms, shared_ms];
         let soonest_ms = all_ms.into_iter().flatten().min();
         soonest_ms.map(|ms| self.elapsed.monotonic_at(ms))
     }

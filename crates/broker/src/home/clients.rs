@@ -139,6 +139,12 @@ impl Clients {
         }
     }
 
+    /// The connection that has a name.
+    pub fn holder_of(&self, name: &[u8]) -> Option<(EdgeId, Key)> {
+        let client = self.known.get(name).filter(|client| client.session.is_none())?;
+        Some((client.holder.edge, client.holder.connection))
+    }
+
     fn insert(&mut self, name: &[u8], client: Client) {
         self.bytes += name.len();
         if let Some(session) = &client.session {
@@ -155,7 +161,7 @@ impl Clients {
 impl Home {
     /// Tells edges whether sessions sleep here, if that is new.
     pub(super) fn tell_of_sleepers(&mut self, turn: &mut Turn<'_>) {
-        let do_sleep = self.clients.sleeping > 0;
+        let do_sleep = self.clients.sleeping + self.shared.sleeping() > 0;
         if do_sleep != self.clients.are_told {
             self.clients.are_told = do_sleep;
             for edge in 0..self.interests.edges.len() {
@@ -172,10 +178,14 @@ impl Home {
         while let Some(name) = self.clients.next_ended(turn.now_ms) {
             self.keep_session(&name, None, None, turn);
         }
+        self.look_at_shared(turn);
     }
 
     /// Keeps the session of a connection that has its name.
     pub(super) fn keep_if_held(&mut self, edge: EdgeId, kept: &Leave, turn: &mut Turn<'_>) {
+        if self.keep_shared(edge, kept, turn) {
+            return;
+        }
         let holder = Holder { edge, connection: kept.connection };
         let client = self.clients.known.get(&kept.name[..]);
         let asker = kept.is_answered.then_some((edge, kept.connection));
@@ -188,8 +198,11 @@ impl Home {
 
     /// A client takes its name. If a connection has it, that one leaves first.
     pub(super) fn claim(&mut self, edge: EdgeId, claim: Claim, turn: &mut Turn<'_>) {
-        let Claim { name, user, connection, is_clean } = claim;
         self.end_sessions(turn);
+        if self.claim_shared(edge, &claim, turn) {
+            return;
+        }
+        let Claim { name, user, connection, is_clean, .. } = claim;
         let holder = Holder { edge, connection };
         let Some(known) = self.clients.known.get_mut(&name[..]) else {
             self.clients.insert(&name, Client { holder, user, session: None, waiting: None });
@@ -229,6 +242,9 @@ impl Home {
 
     /// A connection gives its name back.
     pub(super) fn leave(&mut self, edge: EdgeId, leave: Leave, turn: &mut Turn<'_>) {
+        if self.leave_shared(edge, &leave, turn) {
+            return;
+        }
         let Leave { name, connection, session, is_answered } = leave;
         let asker = is_answered.then_some((edge, connection));
         let leaving = Holder { edge, connection };

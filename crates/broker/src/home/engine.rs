@@ -128,6 +128,11 @@ impl EnginePartition {
         self.evicted_through = self.evicted_through.max(through);
     }
 
+    /// The name of this start of the home in records.
+    pub fn run(&self) -> u64 {
+        self.pending.run()
+    }
+
     /// Publications that wait for the tail.
     pub fn pending_count(&self) -> usize {
         self.pending.len()
@@ -178,6 +183,9 @@ impl Home {
                 self.open_mirrored(local, tail.through);
             }
         }
+        if self.has_come_to_head(local) {
+            self.complete_shared(local, turn);
+        }
         self.restore_due(local, turn);
         self.statistics.tail_letters += 1;
     }
@@ -221,6 +229,7 @@ impl Home {
         if !is_primed {
             if verdict == Verdict::New && self.retains_newest(local) {
                 self.retain_passed(local, &record);
+                self.read_shared(local, &record, true, turn);
             }
             self.pass_record(local, offset, &record.publication.topic);
             self.answer_unprimed(local, verdict, publisher, turn);
@@ -237,9 +246,15 @@ impl Home {
     }
 
     /// Whether the newest record of each topic is its retained message.
-    fn retains_newest(&self, local: u32) -> bool {
+    pub(super) fn retains_newest(&self, local: u32) -> bool {
         let engine = self.partitions[local as usize].engine.as_deref();
         engine.is_some_and(|engine| engine.retains.is_some())
+    }
+
+    /// Whether the tail has passed everything that was there at the partition's beginning.
+    fn has_come_to_head(&self, local: u32) -> bool {
+        let engine = self.partitions[local as usize].engine.as_deref();
+        engine.is_some_and(|it| it.began.is_some_and(|began| it.through >= began.head))
     }
 
     /// The tail has come to a record, of this lineage.
@@ -277,6 +292,7 @@ impl Home {
                 self.pass_record(local, offset, &publication.topic);
             }
         }
+        self.read_shared(local, record, true, turn);
     }
 
     /// A record that is delivered; below the offset that this node serves it is only acknowledged.
@@ -293,6 +309,9 @@ impl Home {
             self.acknowledge(publisher, local, (offset, false, false), turn);
         }
         let retains = self.retains_newest(local);
+        if retains {
+            self.read_shared(local, &record, false, turn);
+        }
         if !is_served {
             if retains {
                 self.retain_passed(local, &record);
@@ -492,6 +511,7 @@ impl Home {
         }
         if retains {
             self.forget_retained(local);
+            self.restart_shared(local, turn);
         }
         // Pages behind a head of the former life: their subscriptions have ended.
         let scans = self.scans_ahead.extract_if(.., |(_, scan)| scan.local == local);

@@ -43,6 +43,7 @@ impl Home {
             next_edge,
             scans_ahead,
             clients,
+            shared,
             groups,
             reported,
             letters,
@@ -67,6 +68,7 @@ impl Home {
         next_edge.give(out);
         scans_ahead.give(out);
         clients.give(out);
+        shared.give(out);
         groups.give(out);
         reported.give(out);
         letters.give(out);
@@ -109,6 +111,7 @@ impl Home {
                 next_edge: Hand::take(input)?,
                 scans_ahead: Hand::take(input)?,
                 clients: Hand::take(input)?,
+                shared: Hand::take(input)?,
                 groups: Hand::take(input)?,
                 reported: Hand::take(input)?,
                 letters: Hand::take(input)?,
@@ -137,6 +140,7 @@ impl Home {
         layout.field("next_edge", |home: &Home| Some(&home.next_edge));
         layout.field("scans_ahead", |home: &Home| Some(&home.scans_ahead));
         layout.field("clients", |home: &Home| Some(&home.clients));
+        layout.field("shared", |home: &Home| Some(&home.shared));
         layout.field("reported", |home: &Home| Some(&home.reported));
         layout.field("letters", |home: &Home| Some(&home.letters));
         layout.field("watch", |home: &Home| Some(&home.watch));

@@ -43,6 +43,7 @@ impl Home {
             + self.ahead.memory_bytes()
             + self.rates.memory_bytes()
             + self.clients.memory_bytes()
+            + self.shared.memory_bytes()
             + self.groups.memory_bytes()
             + vector_bytes::<(u32, Slice)>(self.forgetting.capacity())
     }

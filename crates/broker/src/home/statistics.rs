@@ -261,7 +261,7 @@ impl Home {
             tail_names: engines().map(|engine| engine.names_count() as u64).sum(),
             positions_waiting: self.ahead.len() as u64,
             logs_unavailable: disks().filter(|disk| !disk.takes_appends()).count() as u64,
-            mqtt_sessions_sleeping: self.clients.sleeping(),
+            mqtt_sessions_sleeping: self.clients.sleeping() + self.shared.sleeping(),
             mirrors_closed: mirrors().filter(|mirror| !mirror.is_open()).count() as u64,
             disk_reads_waiting: disk_reads_waiting as u64,
             pages_waiting: pages_waiting as u64,

@@ -216,6 +216,8 @@ pub struct Claim {
     pub connection: Key,
     /// The client begins a new session: one that it has left ends.
     pub is_clean: bool,
+    /// The session outlives the connection.
+    pub lasts: bool,
 }
 
 /// A connection of MQTT ends (`home::clients`).

@@ -17,6 +17,7 @@ mod once;
 mod script;
 mod scripts;
 mod sequencer;
+mod shared;
 mod starts;
 mod support;
 #[path = "../transcript/mod.rs"]

@@ -49,6 +49,7 @@ const OF_CONNECT: &[(ErrorCode, ReasonCode)] = &[
     (ErrorCode::MemoryFull, ReasonCode::QuotaExceeded),
     (ErrorCode::RateLimited, ReasonCode::ConnectionRateExceeded),
     (ErrorCode::ShuttingDown, ReasonCode::ServerUnavailable),
+    (ErrorCode::LogUnavailable, ReasonCode::ServerUnavailable),
 ];
 
 /// The reason codes of DISCONNECT; otherwise the error is unspecified.

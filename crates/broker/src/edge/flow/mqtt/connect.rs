@@ -158,7 +158,7 @@ impl Edge {
             }
         };
         let mqtt = self.new_session(index, connect, will);
-        let name = mqtt.name.clone();
+        let (name, lasts) = (mqtt.name.clone(), mqtt.expiry_s > 0);
         let slot = &mut self.connections.slots[index];
         slot.protocol =
             if slot.facts().is_websocket { Protocol::MqttWebSocket } else { Protocol::Mqtt };
@@ -170,6 +170,7 @@ impl Edge {
             user: self.user_hash(index),
             connection: self.connections.slots.key(index),
             is_clean: connect.clean_start,
+            lasts,
         };
         let home = self.home_of_client(&name);
         self.request(home, ToHome::Claim(claim));
@@ -185,7 +186,7 @@ impl Edge {
             (_, false) => settings.session_expiry_v3_s,
         };
         let receive_max = properties.receive_maximum().map_or(u16::MAX, |max| max.get());
-        let instance = self.now.unix_ms << 20 ^ self.connection_number(index);
+        let instance = self.new_instance(index);
         let name: Box<[u8]> = match connect.client_id {
             "" => assigned_name(instance).into_bytes().into(),
             given => given.as_bytes().into(),
@@ -227,13 +228,21 @@ impl Edge {
         }
     }
 
-    /// Whether a session of this name can be in a log on disk.
+    /// The number of a session that begins; other nodes of a cluster have others.
+    fn new_instance(&self, index: ConnIndex) -> u64 {
+        let node = keyed(Seed(3, 0), self.settings.node_name.as_bytes());
+        let moment = [self.now.unix_ms, self.connection_number(index)].map(u64::to_be_bytes);
+        keyed(Seed(node, 0), moment.as_flattened())
+    }
+
+    /// Whether a session of this name can be in a log on disk, or in one that nodes share.
     fn record_of(&self, name: &[u8]) -> Record {
         let topic = session_topic(name);
         let (_, partition) = self.settings.locate(&topic);
-        let is_on_disk = self.settings.log_of(partition).durability == Durability::Disk;
+        let log = self.settings.log_of(partition);
+        let lasts = log.durability == Durability::Disk || log.retains_newest();
         // The escapes of a name may make its topic too long.
-        Record { is_durable: is_on_disk && topic.len() <= TOPIC_BYTES_MAX, ..Record::default() }
+        Record { is_durable: lasts && topic.len() <= TOPIC_BYTES_MAX, ..Record::default() }
     }
 
     /// The home that a client's name belongs to.
@@ -297,12 +306,16 @@ impl Edge {
         };
         let session = match result {
             Ok(session) => session,
-            Err(_) => {
+            Err(code) => {
                 let version = mqtt.version.0;
                 // Nothing is to be given back.
                 mqtt.link = Link::Never;
                 mqtt.will = None;
-                return self.refuse_connect(index, version, ReasonCode::ClientIdInvalid);
+                let reason = match code {
+                    ErrorCode::Forbidden => ReasonCode::ClientIdInvalid, // it is another user's
+                    other => connect_reason_of(other),
+                };
+                return self.refuse_connect(index, version, reason);
             }
         };
         mqtt.link = Link::Held;
