@@ -2,6 +2,10 @@
 their order.
 
 python crash.py CRORE [KILLS] [SESSIONS]
+python crash.py --nodes ADDRESS [KILLS] [SESSIONS]
+
+With `--nodes` the nodes of a cluster run elsewhere: for each kill this program prints `kill`, reads the address of
+another node, and moves all of its clients there.
 
 Publishers with QoS 1 and 2, each with a topic of its own, and sessions that subscribe by name and by filter, of versions
 3.1.1 and 5. A round publishes a batch, lets a random number of events happen, and kills the node. One thread drives all
@@ -81,6 +85,20 @@ class Node:
         self.log.close()
 
 
+class Nodes:
+    """The node of a cluster that the clients are at; another program kills it, and names the next one."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def kill(self) -> None:
+        print("kill", flush=True)
+        self.address = sys.stdin.readline().strip()
+
+    def start(self) -> None:
+        pass
+
+
 class Client:
     """A client of paho without a thread: `Crowd` calls it."""
 
@@ -135,7 +153,7 @@ class Reader(Client):
 class Crowd:
     """All clients, driven by one thread."""
 
-    def __init__(self, node: Node, clients: list[Client]) -> None:
+    def __init__(self, node: Node | Nodes, clients: list[Client]) -> None:
         self.node, self.clients = node, clients
         self.selector = selectors.DefaultSelector()
 
@@ -207,7 +225,7 @@ def repeats(every: list[Reader]) -> dict[tuple[int, int], dict[str, int]]:
     return found
 
 
-def run(node: Node, kills: int, sessions: int) -> list[str]:
+def run(node: Node | Nodes, kills: int, sessions: int) -> list[str]:
     """Returns the faults that were found."""
     chance = random.Random(21)
     every = readers(sessions)
@@ -255,14 +273,18 @@ def run(node: Node, kills: int, sessions: int) -> list[str]:
 
 
 def main() -> None:
-    crore = str(Path(sys.argv[1]).resolve())
-    kills, sessions = [int(word) for word in sys.argv[2:4]] + [KILLS, SESSIONS][len(sys.argv[2:4]) :]
-    with tempfile.TemporaryDirectory() as folder:
-        node = Node(crore, Path(folder))
-        try:
-            faults = run(node, kills, sessions)
-        finally:
-            node.kill()
+    is_remote = sys.argv[1] == "--nodes"
+    words = sys.argv[3 if is_remote else 2 :]
+    kills, sessions = [int(word) for word in words] + [KILLS, SESSIONS][len(words) :]
+    if is_remote:
+        faults = run(Nodes(sys.argv[2]), kills, sessions)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            node = Node(str(Path(sys.argv[1]).resolve()), Path(folder))
+            try:
+                faults = run(node, kills, sessions)
+            finally:
+                node.kill()
     for fault in faults[:50]:
         print(fault)
     print(f"{kills} kills, {sessions} sessions, {len(faults)} faults")

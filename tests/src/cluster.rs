@@ -411,12 +411,13 @@ pub fn configuration_with(servers: &str, number: usize, node: &str, engine: &str
     let servers: Vec<String> = servers.split(',').map(|server| format!("\"{server}\"")).collect();
     format!(
         "[node]\nname = \"n{number}\"\n{node}io_threads = 2\n[tickets]\nkeys = [\"{}\"]\n\
-         [limits]\nlog_stall_timeout = \"3s\"\n\
+         [limits]\nlog_stall_timeout = \"3s\"\n[mqtt]\nlisten = \"127.0.0.1:0\"\n\
          [engine]\nbootstrap_servers = [{}]\n{engine}\
          [[log]]\nname = \"orders\"\ndurability = \"engine\"\npartitions_count = 8\nage_max = \"1h\"\n\
          [[log]]\nname = \"prices\"\ndurability = \"engine\"\npartitions_count = 2\n\
          compact = true\nage_max = \"20m\"\n\
-         [[rule]]\nfilter = \"prices/#\"\nlog = \"prices\"\n",
+         [[rule]]\nfilter = \"prices/#\"\nlog = \"prices\"\n\
+         [[rule]]\nfilter = \"$mqtt/#\"\nlog = \"prices\"\n",
         "7".repeat(64),
         servers.join(", ")
     )

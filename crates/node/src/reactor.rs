@@ -345,6 +345,11 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 self.edge.drain(window_ms);
             }
             Control::Publish(message) => self.edge.publish_own(&message),
+            Control::NodeLives { node, lives } => {
+                if let Some(home) = &mut self.home {
+                    home.node_lives(self.now, &node, lives);
+                }
+            }
             Control::Revoked => self.edge.revocations_changed(),
             Control::Settings(settings) => {
                 if let Some(home) = &mut self.home {

@@ -331,6 +331,13 @@ impl Node {
         }
     }
 
+    /// Says whether a node of the cluster lives: sessions of one that does not continue elsewhere.
+    pub fn tell_of_node(&self, name: &str, lives: bool) {
+        for shard in self.shards.0.iter() {
+            shard.send(Post::Control(Control::NodeLives { node: name.to_owned(), lives }));
+        }
+    }
+
     /// The settings in force.
     pub fn settings(&self) -> Arc<Settings> {
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);

@@ -250,6 +250,7 @@ impl Edge {
             ToEdge::TakenOver { connection, is_clean } => {
                 self.mqtt.put_takeover(connection, is_clean);
             }
+            ToEdge::WillLeft { connection, will } => self.will_left(connection, *will),
             ToEdge::Group(letter) => self.group_letter(letter),
             ToEdge::Released { index } => self.released(home, TopicIndex(index)),
             ToEdge::Page(page) => self.page(page),

@@ -5,7 +5,7 @@
 //! partition come in the order of their offsets, so one number for each partition says it exactly.
 
 use crate::ids::{HomeId, PartitionId};
-use crate::session::mqtt::Will;
+use crate::mail::Will;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::handing::Hand;
 use stdx::key::Key;

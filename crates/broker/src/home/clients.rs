@@ -12,7 +12,7 @@
 use super::Home;
 use super::sessions::session_kept;
 use super::turn::Turn;
-use crate::mail::{Claim, Code, EdgeId, GroupLetter, Leave, SleepingSession, ToEdge};
+use crate::mail::{Claim, Code, EdgeId, GroupLetter, Leave, SleepingSession, ToEdge, Will};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
@@ -22,6 +22,9 @@ use stdx::memory::tree_bytes;
 
 /// The connection of a session that a start has found, at an edge that does not exist.
 const NO_CONNECTION: Key = Key { index: u32::MAX, generation: 0 };
+
+/// The edge that publishes the wills of connections which have ended without theirs.
+pub(super) const WILLS_EDGE: EdgeId = EdgeId(0);
 
 /// See the module.
 #[derive(Debug, Default, Hand)]
@@ -38,6 +41,8 @@ pub(super) struct Clients {
     awake: Vec<Box<[u8]>>,
     /// Names whose sessions are in the log.
     kept: BTreeSet<Box<[u8]>>,
+    /// The number of the newest will of a connection that has ended without its edge.
+    wills: u32,
 }
 
 /// A connection.
@@ -102,7 +107,9 @@ impl Clients {
     }
 
     /// The clients of these sessions were connected when the node ended: their time begins now.
-    fn begin_restored(&mut self, now_ms: u64) {
+    /// Their wills, which nobody has published.
+    fn begin_restored(&mut self, now_ms: u64) -> Vec<(Box<[u8]>, Box<Will>)> {
+        let mut wills = Vec::new();
         for name in std::mem::take(&mut self.awake) {
             if let Some(mut client) = self.remove(&name) {
                 if let Some(session) = &mut client.session {
@@ -110,10 +117,25 @@ impl Clients {
                         u32::MAX => u64::MAX,
                         expiry_s => now_ms.saturating_add(u64::from(expiry_s) * 1_000),
                     };
+                    wills.extend(session.will.take().map(|will| (name.clone(), will)));
                 }
                 self.insert(&name, client);
             }
         }
+        wills
+    }
+
+    /// A session has no connection, and its edge is none: the next one drops this will.
+    fn note_will(&mut self, name: &[u8], edge: EdgeId, connection: Key) {
+        if let Some(client) = self.known.get_mut(name) {
+            client.holder = Holder { edge, connection };
+        }
+    }
+
+    /// How long the sleeping session of a name lasts, in seconds.
+    fn expiry_s(&self, name: &[u8]) -> u32 {
+        let session = self.known.get(name).and_then(|client| client.session.as_ref());
+        session.map_or(0, |session| session.expiry_s)
     }
 
     /// Takes a client away, with its session if that sleeps.
@@ -170,10 +192,25 @@ impl Home {
         }
     }
 
+    /// Has the will of a connection that has ended without its edge published, after its delay. Its
+    /// name at the edge; that of no connection.
+    pub(super) fn post_will(&mut self, will: Box<Will>, turn: &mut Turn<'_>) -> Key {
+        self.clients.wills = self.clients.wills.wrapping_add(1);
+        let index = u32::MAX - 1 - u32::from(self.id.0);
+        let connection = Key { index, generation: self.clients.wills };
+        turn.out.post(WILLS_EDGE, ToEdge::WillLeft { connection, will });
+        connection
+    }
+
     /// Ends the sessions whose time is over.
     pub(super) fn end_sessions(&mut self, turn: &mut Turn<'_>) {
         if !self.clients.awake.is_empty() {
-            self.clients.begin_restored(turn.now_ms);
+            for (name, mut will) in self.clients.begin_restored(turn.now_ms) {
+                let expiry_s = self.clients.expiry_s(&name);
+                will.delay_s = will.delay_s.min(expiry_s);
+                let connection = self.post_will(will, turn);
+                self.clients.note_will(&name, WILLS_EDGE, connection);
+            }
         }
         while let Some(name) = self.clients.next_ended(turn.now_ms) {
             self.keep_session(&name, None, None, turn);

@@ -24,7 +24,7 @@ use stdx::handing::{Hand, Input};
 use stdx::key::Key;
 
 /// The form of the records; a start ignores records of another form.
-const FORM: u8 = 3;
+const FORM: u8 = 4;
 
 /// The connection that waits until the log has its session, if it does.
 type Asker = Option<(EdgeId, Key)>;

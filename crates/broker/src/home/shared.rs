@@ -23,14 +23,16 @@
 pub(super) mod entry;
 
 use super::Home;
+use super::clients::WILLS_EDGE;
 use super::sessions::session_kept;
 use super::turn::Turn;
 use super::work::Caller;
 use crate::engine::TailRecord;
 use crate::mail::{
     Claim, Code, EdgeId, GroupLetter, Leave, Publication, Publish, Reply, RequestClass,
-    SleepingSession, ToEdge,
+    SleepingSession, ToEdge, Will,
 };
+use crate::now::Now;
 use crate::sys;
 use crate::topic::NAME_BYTES_MAX;
 use entry::{ClaimId, Entry, Reading, SessionRecord, Step, entry_behind};
@@ -49,6 +51,11 @@ const CLAIM_MS: u64 = 10_000;
 const VOID_MS: u64 = 300_000;
 /// A last session whose record has not come is written again after this time, in milliseconds.
 const AGAIN_MS: u64 = 5_000;
+/// The sessions of a node that is gone sleep between this time and twice that, in milliseconds.
+const GONE_MS: u64 = 5_000;
+/// The will of a connection whose node is gone is published after this time at the earliest, in
+/// seconds.
+const WILL_S: u32 = 10;
 /// The end of a session is written after its time is over: by the node that had it last at once,
 /// by others between this time and twice that, in milliseconds.
 const OTHERS_MS: u64 = 60_000;
@@ -74,6 +81,8 @@ pub(super) struct Shared {
     sleeping: u64,
     /// The number of the newest claim.
     claims: u64,
+    /// Nodes that have left the cluster: the holders that were there have ended.
+    gone: BTreeSet<Box<str>>,
 }
 
 /// A connection of this node.
@@ -360,12 +369,14 @@ impl Home {
         let run = self.run_of(local);
         let before = self.shared.take_entry(name);
         let groups = before.as_ref().map(groups_of).unwrap_or_default();
+        let will = before.as_ref().and_then(Entry::will_now);
         let last = before.as_ref().map(|entry| entry.last);
         let (step, by) = (read.as_ref().map(|read| read.step), read.as_ref().map(|read| read.by));
         let reading = Reading { time_ms: record.time_ms, may_lack };
         let (entry, counts) = entry_behind(before, read, reading);
         let is_over = entry.is_none();
         let expires_ms = entry.as_ref().and_then(Entry::expires_ms);
+        let is_written_here = record.name.is_some_and(|name| name.run == run);
         let is_own = |id: Option<ClaimId>| id.is_some_and(|id| id.run == run);
         if let Some(entry) = entry {
             self.shared.put_entry(name, local, entry);
@@ -388,9 +399,15 @@ impl Home {
             Some(Step::Again) => self.settle_again(name, by, turn),
             Some(Step::Left) => {
                 self.settle_left(name, by);
+                if let (Some(will), Some(by), true) =
+                    (will, by, is_written_here && !is_own(by) && !may_lack)
+                {
+                    self.publish_will_of(name, by, will, turn);
+                }
+                self.assert_held(name, by, turn);
                 // The end is written as a session that is not there, which other claims respect.
                 // Then the name is removed.
-                if is_over && is_own(by) {
+                if is_over && is_written_here {
                     self.publish_name(name, &[], None, turn);
                 }
             }
@@ -500,6 +517,32 @@ impl Home {
         }
     }
 
+    /// This home has put a session to sleep for a node that is gone, and publishes its will: other
+    /// nodes have found the name asleep.
+    fn publish_will_of(&mut self, name: &[u8], by: ClaimId, mut will: Will, turn: &mut Turn<'_>) {
+        will.delay_s = will.delay_s.max(WILL_S);
+        will.key = [by.run, by.number].map(u64::to_be_bytes).as_flattened().into();
+        let connection = self.post_will(Box::new(will), turn);
+        let phase = Phase::Asleep;
+        let own = Own { id: by, edge: WILLS_EDGE, connection, user: 0, phase };
+        if self.shared.known.contains_key(name) {
+            self.shared.own.entry(name.into()).or_default().push(own);
+        }
+    }
+
+    /// Another node takes this one for gone, and it has the name's connection still.
+    fn assert_held(&mut self, name: &[u8], by: Option<ClaimId>, turn: &mut Turn<'_>) {
+        let session = self.shared.entry(name).and_then(|entry| entry.session.clone());
+        let Some(own) = by.and_then(|by| self.shared.own_mut(name, by)) else {
+            return;
+        };
+        if let Phase::Held = own.phase {
+            let (id, user) = (own.id, own.user);
+            own.phase = Phase::Lost(session.clone());
+            self.write_shared(name, (id, user), Step::Again, session, None, turn);
+        }
+    }
+
     fn refuse_claim(&mut self, name: &[u8], by: ClaimId, code: Code, turn: &mut Turn<'_>) {
         let Some(own) = self.shared.own_mut(name, by) else {
             return;
@@ -577,7 +620,8 @@ impl Home {
             return;
         };
         let (last, have_left) = (entry.last, entry.leaving.is_empty());
-        let session = entry.session.clone().filter(|_| !entry.is_clean);
+        // One that does not last was written for its will.
+        let session = entry.session.clone().filter(|it| !entry.is_clean && it.expiry_s > 0);
         let Some(own) = self.shared.own_mut(name, last) else {
             return;
         };
@@ -597,6 +641,10 @@ impl Home {
             let ids: Vec<ClaimId> = owns.map(|own| own.id).collect();
             for id in ids {
                 self.own_is_due(&name, id, turn);
+            }
+            let is_gone = |entry: &Entry| entry.is_held && self.shared.gone.contains(&entry.node);
+            if self.shared.entry(&name).is_some_and(is_gone) {
+                self.put_to_sleep(&name, turn);
             }
         }
         while let Some(name) = self.shared.next_ended(turn.now_ms) {
@@ -738,6 +786,32 @@ impl Home {
         }
     }
 
+    /// A node of the cluster lives, or does not: it has left, or reports itself no more.
+    pub fn node_lives(&mut self, now: Now, node: &str, lives: bool) {
+        self.elapsed.advance(now);
+        if lives {
+            self.shared.gone.remove(node);
+        } else if node != self.settings.node_name {
+            self.end_node(node);
+        }
+    }
+
+    /// A node has left the cluster, or reports itself no more: the sessions that it had sleep, and
+    /// their wills are published. Each node looks at a name at another time, and the first one
+    /// writes.
+    fn end_node(&mut self, node: &str) {
+        self.shared.gone.insert(node.into());
+        let held = self.shared.known.iter();
+        let held = held.filter(|(_, (_, entry))| entry.is_held && &*entry.node == node);
+        let names: Vec<(Box<[u8]>, u32)> =
+            held.map(|(name, (local, _))| (name.clone(), *local)).collect();
+        for (name, local) in names {
+            let seed = Seed(self.run_of(local), 0);
+            let after_ms = GONE_MS + keyed(seed, &name) % GONE_MS;
+            self.shared.due.insert((self.elapsed.ms + after_ms, name));
+        }
+    }
+
     /// Writes that the holder of a name has left, for its node.
     fn put_to_sleep(&mut self, name: &[u8], turn: &mut Turn<'_>) {
         let Some(Entry { last, user, session, .. }) = self.shared.entry(name) else {
@@ -746,6 +820,7 @@ impl Home {
         let (last, user) = (*last, *user);
         let session = session.clone().map(|mut session| {
             session.is_awake = false;
+            session.will = None;
             session.expires_ms = match session.expiry_s {
                 u32::MAX => u64::MAX,
                 expiry_s => turn.now_ms.saturating_add(u64::from(expiry_s) * 1_000),

@@ -39,6 +39,42 @@ pub struct SleepingSession {
     pub through: Vec<PartitionCursor>,
     /// The subscriptions, each filter once.
     pub subscriptions: Vec<SleepingSubscription>,
+    /// Of a client that is connected: the will of its connection.
+    pub will: Option<Box<Will>>,
+}
+
+/// The message that is published when a client vanishes.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Hand)]
+pub struct Will {
+    /// The topic, valid.
+    pub topic: Box<str>,
+    /// Content type and tags, as one block.
+    pub attributes: Box<[u8]>,
+    /// The body.
+    pub payload: Box<[u8]>,
+    /// The QoS.
+    pub qos: u8,
+    /// It becomes its topic's retained message.
+    pub is_retained: bool,
+    /// The publisher said that the payload is UTF-8.
+    pub is_said_text: bool,
+    /// Further fields of the record but the expiry, which begins when the will is published.
+    pub further: Box<[u8]>,
+    /// The message expires so many seconds after its publication.
+    pub expiry_s: Option<u32>,
+    /// Published so many seconds after the connection ends, unless the client returns.
+    pub delay_s: u32,
+    /// The first publication of the topic with this key counts, if several nodes publish the will;
+    /// else empty.
+    pub key: Box<[u8]>,
+}
+
+impl Will {
+    /// Bytes that it owns.
+    pub fn memory_bytes(&self) -> usize {
+        let parts = [&self.attributes, &self.payload, &self.further, &self.key];
+        self.topic.len() + parts.iter().map(|part| part.len()).sum::<usize>()
+    }
 }
 
 /// A publication with QoS 2 that the client has not released.
@@ -154,5 +190,6 @@ impl SleepingSession {
             + self.received.capacity() * size_of::<SleepingReceived>()
             + self.open.capacity() * size_of::<OpenDelivery>()
             + self.through.capacity() * size_of::<PartitionCursor>()
+            + self.will.as_ref().map_or(0, |will| size_of::<Will>() + will.memory_bytes())
     }
 }

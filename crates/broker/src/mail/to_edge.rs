@@ -68,6 +68,13 @@ pub enum ToEdge {
         /// The session ends: the client begins a new one.
         is_clean: bool,
     },
+    /// The will of a connection that has ended without its edge: of a node that is gone.
+    WillLeft {
+        /// Names the will, until it is published or [`ToEdge::TakenOver`] comes. No connection.
+        connection: Key,
+        /// Published after its delay.
+        will: Box<Will>,
+    },
     /// Whether sessions of MQTT sleep at this home. A sleeping session may want a message that has
     /// no subscriber.
     SessionsSleep(bool),
@@ -320,6 +327,7 @@ impl ToEdge {
             | ToEdge::RecordFound(_)
             | ToEdge::Claimed { .. }
             | ToEdge::TakenOver { .. }
+            | ToEdge::WillLeft { .. }
             | ToEdge::Group(_)
             | ToEdge::SessionsSleep(_)
             | ToEdge::Released { .. }

@@ -229,6 +229,7 @@ impl Edge {
             | ToEdge::RecordFound(..)
             | ToEdge::Claimed { .. }
             | ToEdge::TakenOver { .. }
+            | ToEdge::WillLeft { .. }
             | ToEdge::Group(..)
             | ToEdge::SessionsSleep(..)
             | ToEdge::Positions { .. } => panic!("nobody asked"),

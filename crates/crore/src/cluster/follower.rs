@@ -147,17 +147,20 @@ impl Follower {
         }
     }
 
-    /// Publishes nodes that have joined or left, if the configuration asks for it. All nodes do; in
+    /// Tells homes of nodes that have joined or left, and publishes them if the configuration asks
+    /// for it. All nodes do; in
     /// a log of the engine, the first of these messages stands for all.
     fn publish_changes(&self, changes: &[MemberChange]) {
-        if changes.is_empty() || !self.surroundings.reloader.read::<options::Sys>().nodes {
-            return;
-        }
         let node = self.surroundings.node.read().unwrap_or_else(PoisonError::into_inner);
         let Some(node) = &*node else {
             return;
         };
+        let are_published = self.surroundings.reloader.read::<options::Sys>().nodes;
         for MemberChange { name, kind, time_ms } in changes {
+            node.tell_of_node(name, matches!(kind, MemberChangeKind::Joined));
+            if !are_published {
+                continue;
+            }
             let (topic, payload) = match kind {
                 MemberChangeKind::Joined => (NODES_JOINED, json!({ "node": name })),
                 MemberChangeKind::Stopped => {

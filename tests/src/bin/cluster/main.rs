@@ -2,13 +2,15 @@
 //! a broker that dies costs an acknowledged message.
 //!
 //! `cluster FOLDER [CASE]`: the folder for Kafka's jars. `CRORE_BINARY` must have the cargo feature
-//! `engine`. The last line is `N passed, N failed`. The case `demo` is only run by its name: it
-//! starts brokers and nodes of its own.
+//! `engine`. The last line is `N passed, N failed`. Two cases are only run by their names: `demo`
+//! starts brokers and nodes of its own, and `mqtt PYTHON [KILLS] [SESSIONS]` kills nodes under
+//! sessions of MQTT.
 
 #![forbid(unsafe_code)]
 
 mod compacted;
 mod mirrored;
+mod sessions;
 
 use std::env;
 use std::fs;
@@ -38,6 +40,7 @@ use serde_json::{Value, json};
 
 const NODES: usize = 3;
 const DEMO: &str = "demo";
+const MQTT: &str = "mqtt";
 /// Time limit for the demo with its four kills.
 const DEMO_PATIENCE: Duration = Duration::from_secs(400);
 /// The close code of a session whose token was revoked.
@@ -66,6 +69,7 @@ const CASES: &[Case] = &[
     ("a repetition at another node has the position of the first", repetitions_are_found),
     ("a client continues at another node by position", clients_move_by_position),
     ("a client continues at another node by ticket", clients_move_by_ticket),
+    ("a session of MQTT continues at another node", sessions::sessions_move),
     ("a revocation at one node is in force at all, also at one that was away", revocations_spread),
     ("tickets that one node refuses are refused by all", revoked_tickets_spread),
     ("the administration page and `crore top` show all nodes", operators_see_all_nodes),
@@ -94,6 +98,12 @@ fn main() -> ExitCode {
         return demo(Path::new(folder));
     }
     let mut cluster = Cluster::start(Path::new(folder));
+    if let Some(python) = arguments.get(2).filter(|_| only.is_some_and(|only| only == MQTT)) {
+        let python = Path::new(python);
+        let is_good = sessions::sessions_survive_kills(&mut cluster, python, &arguments[3..]);
+        println!("{} passed, {} failed", u32::from(is_good), u32::from(!is_good));
+        return if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     let (mut passed, mut failed) = (0, 0);
     for (name, case) in CASES {
         if only.is_some_and(|only| !name.contains(&**only)) {

@@ -2,7 +2,7 @@
 //!
 //! Pure: every node reads the same records in the same order, and gets the same entry.
 
-use crate::mail::SleepingSession;
+use crate::mail::{SleepingSession, Will};
 use stdx::handing::{Hand, Input};
 
 /// The form of the records. A node passes over records of another form.
@@ -105,6 +105,14 @@ impl Entry {
     /// Whether nobody has the name at this time, and no session sleeps.
     pub fn is_over(&self, time_ms: u64) -> bool {
         !self.is_held && self.session.as_ref().is_none_or(|session| session.expires_ms <= time_ms)
+    }
+
+    /// The will of the holder's connection, if that ends now. It does not wait longer than the
+    /// session (MQTT 5.0, section 3.1.3.2.2).
+    pub fn will_now(&self) -> Option<Will> {
+        let session = self.session.as_ref().filter(|_| self.is_held)?;
+        let will = session.will.as_deref()?;
+        Some(Will { delay_s: will.delay_s.min(session.expiry_s), ..will.clone() })
     }
 
     /// The time at which the sleeping session ends, in milliseconds since 1970.

@@ -20,7 +20,7 @@ pub(crate) mod start;
 pub(crate) mod subscribing;
 
 use crate::ids::SubIndex;
-use crate::mail::{SleepingSession, SubscriptionKey};
+use crate::mail::{SleepingSession, SubscriptionKey, Will};
 use aliases::Aliases;
 use lean::Lean;
 use membership::Membership;
@@ -165,31 +165,6 @@ pub(crate) struct WaitingRetained {
     pub record: Slice,
 }
 
-/// The message that is published when the client vanishes.
-#[derive(Clone, Hand)]
-pub(crate) struct Will {
-    pub topic: Box<str>,
-    /// Content type and tags, as one block.
-    pub attributes: Box<[u8]>,
-    pub payload: Box<[u8]>,
-    pub qos: u8,
-    pub is_retained: bool,
-    /// The publisher said that the payload is UTF-8.
-    pub is_said_text: bool,
-    /// Further fields of the record but the expiry, which begins when the will is published.
-    pub further: Box<[u8]>,
-    pub expiry_s: Option<u32>,
-    /// Published so many seconds after the connection ends, unless the client returns.
-    pub delay_s: u32,
-}
-
-impl Will {
-    /// Bytes that it owns.
-    pub fn memory_bytes(&self) -> usize {
-        self.topic.len() + self.attributes.len() + self.payload.len() + self.further.len()
-    }
-}
-
 /// The version of a session, in a form that can be handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Spoken(pub Version);
@@ -215,6 +190,11 @@ impl Hand for Spoken {
 }
 
 impl Mqtt {
+    /// Whether the log has to know of it: it outlives its connection, or its will does.
+    pub fn lasts(&self) -> bool {
+        self.expiry_s > 0 || self.will.is_some()
+    }
+
     /// Bytes of unfinished packets and messages; none without one.
     pub fn buffered_bytes(&self) -> Option<usize> {
         buffered(&self.partial, self.assembly.as_deref())

@@ -135,6 +135,7 @@ pub fn text_of(letter: &ToEdge) -> String {
         ToEdge::RetainedFound(found) => found_text(found),
         ToEdge::Claimed { .. }
         | ToEdge::TakenOver { .. }
+        | ToEdge::WillLeft { .. }
         | ToEdge::Group(_)
         | ToEdge::RecordFound(_)
         | ToEdge::SessionsSleep(_) => format!("{letter:?}"),

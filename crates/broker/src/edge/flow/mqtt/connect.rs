@@ -11,12 +11,12 @@ use crate::edge::{Edge, Pressure};
 use crate::entitlement::{Action, CredentialKind, Purpose, kind_of_secret, password_credential};
 use crate::ids::ConnIndex;
 use crate::journal::Operation;
-use crate::mail::{Claim, HomeId, Leave, SleepingSession, ToHome};
+use crate::mail::{Claim, HomeId, Leave, SleepingSession, ToHome, Will};
 use crate::protocol::{Protocol, flag};
 use crate::session::mqtt::open::Opened;
 use crate::session::mqtt::refusal::connect_reason_of;
 use crate::session::mqtt::start::wants_positions;
-use crate::session::mqtt::{Link, METHOD, Mqtt, NAME_BYTES_MAX, Record, Spoken, Will};
+use crate::session::mqtt::{Link, METHOD, Mqtt, NAME_BYTES_MAX, Record, Spoken};
 use crate::session::{Credential, State};
 use crate::settings::Durability;
 use crate::sys::session_topic;
@@ -158,7 +158,7 @@ impl Edge {
             }
         };
         let mqtt = self.new_session(index, connect, will);
-        let (name, lasts) = (mqtt.name.clone(), mqtt.expiry_s > 0);
+        let (name, lasts) = (mqtt.name.clone(), mqtt.lasts());
         let slot = &mut self.connections.slots[index];
         slot.protocol =
             if slot.facts().is_websocket { Protocol::MqttWebSocket } else { Protocol::Mqtt };
@@ -288,6 +288,7 @@ impl Edge {
             further: further.as_bytes().into(),
             expiry_s: properties.message_expiry_s(),
             delay_s: properties.will_delay_s().unwrap_or(0),
+            key: Box::default(),
         })
     }
 

@@ -8,13 +8,13 @@ use crate::edge::subscriptions::Stage;
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{
     Leave, PartitionCursor, PartitionId, Publication, Publish, SleepingReceived, SleepingSession,
-    SleepingSubscription, ToHome,
+    SleepingSubscription, ToHome, Will,
 };
 use crate::position::Position;
 use crate::protocol::flag;
 use crate::session::State;
 use crate::session::mqtt::options::Options;
-use crate::session::mqtt::{Link, Mqtt, Will};
+use crate::session::mqtt::{Link, Mqtt};
 use log::FurtherFields;
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
@@ -129,6 +129,7 @@ impl Edge {
             gaps: mqtt.gaps.to_vec(),
             through,
             subscriptions: subscriptions.into_values().collect(),
+            will: mqtt.will.clone().filter(|_| mqtt.link == Link::Held),
         }
     }
 
@@ -226,6 +227,13 @@ impl Edge {
         self.mqtt_disconnect(index, wire::mqtt::ReasonCode::SessionTakenOver);
     }
 
+    /// A connection of another node, or of this one before its start, has ended and not published
+    /// its will.
+    pub(crate) fn will_left(&mut self, connection: Key, will: Will) {
+        let delay_s = will.delay_s;
+        self.will_follows(connection, will, delay_s);
+    }
+
     fn will_follows(&mut self, connection: Key, will: Will, delay_s: u32) {
         if delay_s == 0 {
             return self.publish_will(&will);
@@ -264,6 +272,7 @@ impl Edge {
             qos: Some(will.qos),
             is_said_text: will.is_said_text,
             further: self.work.mail.copy(&further),
+            idempotency_key: self.work.mail.copy(&will.key),
             ..Publication::default()
         };
         self.statistics.wills += 1;

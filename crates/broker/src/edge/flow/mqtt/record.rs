@@ -36,7 +36,7 @@ impl Edge {
     pub(super) fn gate_mqtt(&mut self, index: ConnIndex) {
         if let Some(mqtt) = self.mqtt_of(index)
             && mqtt.record.is_durable
-            && mqtt.expiry_s > 0
+            && mqtt.lasts()
         {
             mqtt.record.is_wanted = true;
             self.connections.slots[index].set(flag::GATED);
@@ -98,7 +98,7 @@ impl Edge {
         if mqtt.record.asked > 0 || mqtt.record.is_refused {
             return;
         }
-        if mqtt.link != Link::Held || mqtt.expiry_s == 0 {
+        if mqtt.link != Link::Held || !mqtt.lasts() {
             return self.open_gate(index);
         }
         mqtt.record.note_asked();
@@ -108,7 +108,7 @@ impl Edge {
     /// Writes the session of a connection that stays, if its log is on disk. Nothing waits for it.
     pub(super) fn keep_mqtt_session(&mut self, index: ConnIndex) {
         let is_kept = self.mqtt_ref(index).is_some_and(|mqtt| {
-            mqtt.record.is_durable && mqtt.expiry_s > 0 && mqtt.link == Link::Held
+            mqtt.record.is_durable && mqtt.lasts() && mqtt.link == Link::Held
         });
         if is_kept {
             self.keep_session(index, false);
