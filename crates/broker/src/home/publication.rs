@@ -52,11 +52,9 @@ impl<'p> Checked<'p> {
     /// A publication that the engine has taken.
     pub fn tailed(local: u32, publication: &'p Publication) -> Result<Checked<'p>, Code> {
         let attributes = RecordAttributes::of(publication).ok_or(Code::MalformedFrame)?;
-        let payload = &publication.payload;
-        let is_text = simdutf8::basic::from_utf8(payload).is_ok();
-        let flags = if is_text { Flags::TEXT } else { Flags::NONE };
-        let record_bytes =
-            attributes.fields_bytes + RECORD_HEADER_BYTES as u64 + payload.len() as u64;
+        let flags = flags_of(publication);
+        let payload_bytes = publication.payload.len() as u64;
+        let record_bytes = attributes.fields_bytes + RECORD_HEADER_BYTES as u64 + payload_bytes;
         Ok(Checked { local, flags, attributes, record_bytes, retains: false, rate_max: None })
     }
 
@@ -84,6 +82,21 @@ impl<'p> Checked<'p> {
             payload: &publication.payload,
         }
     }
+}
+
+/// The flags of a publication's record that its message decides.
+pub(super) fn flags_of(publication: &Publication) -> Flags {
+    let mut flags = Flags::NONE;
+    if simdutf8::basic::from_utf8(&publication.payload).is_ok() {
+        flags = flags.with(Flags::TEXT);
+    }
+    if let Some(qos) = publication.qos {
+        flags = flags.with_qos(qos);
+    }
+    if publication.is_said_text {
+        flags = flags.with(Flags::PAYLOAD_FORMAT);
+    }
+    flags
 }
 
 /// The code that a publisher gets.

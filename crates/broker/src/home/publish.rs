@@ -11,7 +11,7 @@ use super::Home;
 use super::dedup::{Names, Noted, Verdict};
 use super::partitions::{HomePartition, SEGMENT_AGE_PART};
 use super::proposals::Proposed;
-use super::publication::{Checked, Placed, Publisher, RecordAttributes, code_of};
+use super::publication::{Checked, Placed, Publisher, RecordAttributes, code_of, flags_of};
 use super::topics::NONE;
 use super::turn::Turn;
 use super::work::Caller;
@@ -198,18 +198,9 @@ impl Home {
                 return Err(Code::RetainedFull);
             }
         }
-        let mut flags = Flags::NONE;
+        let mut flags = flags_of(publication);
         if publication.retain {
             flags = flags.with(Flags::RETAINED);
-        }
-        if simdutf8::basic::from_utf8(&publication.payload).is_ok() {
-            flags = flags.with(Flags::TEXT);
-        }
-        if let Some(qos) = publication.qos {
-            flags = flags.with_qos(qos);
-        }
-        if publication.is_said_text {
-            flags = flags.with(Flags::PAYLOAD_FORMAT);
         }
         Ok(Checked { local, flags, attributes, record_bytes, retains, rate_max: rule.rate_max() })
     }

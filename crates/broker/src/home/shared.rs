@@ -5,7 +5,8 @@
 //! takes its name by a record there, and its session is a record there. All nodes read these
 //! records in one order, so all know who has the name ([`entry`]). The home of the former holder
 //! lets its connection leave, which writes the last session; the home of the new one waits for
-//! that for [`LEAVING_MS`], and goes by the newest session that was written if none comes.
+//! that. After [`LEAVING_MS`] it writes that it waits no longer, and goes by the newest session
+//! before that record.
 //!
 //! A session that ends with its connection does not last. Its name is taken as in any other log
 //! (`home::clients`), on its node only, unless the log knows the name: each such connection would
@@ -101,7 +102,7 @@ enum Phase {
     Claiming(u64),
     /// Its claim was refused, and its record may still come until this time.
     Void(u64),
-    /// It waits for the last session of the holder before, until this time.
+    /// It waits for the last sessions of holders before. From this time on, it takes the name.
     Waiting(u64),
     /// It has the name, or has lost it and has not left.
     Held,
@@ -269,12 +270,8 @@ impl Home {
                 return true;
             }
         };
-        let has_it = self.shared.entry(name).is_some_and(|entry| entry.last == id);
-        if has_it || step == Step::Again {
-            self.write_shared(name, (id, user), step, kept.session.clone(), asker, turn);
-        } else {
-            session_kept(asker, turn);
-        }
+        // One that has lost the name counts until the new holder has written.
+        self.write_shared(name, (id, user), step, kept.session.clone(), asker, turn);
         true
     }
 
@@ -411,7 +408,7 @@ impl Home {
                     self.publish_name(name, &[], None, turn);
                 }
             }
-            Some(Step::Kept | Step::Withdrawn) | None => {}
+            Some(Step::Kept | Step::Withdrawn | Step::Taken) | None => {}
         }
         if is_over {
             self.shared.keep_own(name, |own| !matches!(own.phase, Phase::Asleep));
@@ -613,9 +610,8 @@ impl Home {
         }
     }
 
-    /// The connection that has a name gets it, if those before have left, or have had time to.
+    /// The connection that has a name gets it, if those before have left, or count no more.
     fn grant_waiting(&mut self, name: &[u8], turn: &mut Turn<'_>) {
-        let now_ms = self.elapsed.ms;
         let Some(entry) = self.shared.entry(name) else {
             return;
         };
@@ -625,8 +621,8 @@ impl Home {
         let Some(own) = self.shared.own_mut(name, last) else {
             return;
         };
-        if let Phase::Waiting(until_ms) = own.phase
-            && (have_left || until_ms <= now_ms)
+        if let Phase::Waiting(_) = own.phase
+            && have_left
         {
             own.phase = Phase::Held;
             let (name, connection) = (Slice::copy_of(name), own.connection);
@@ -685,9 +681,14 @@ impl Home {
                 let step = if entry.is_some_and(has_it) { Step::Left } else { Step::Again };
                 self.write_shared(name, (id, user), step, session, None, turn);
             }
-            Phase::Waiting(_) => self.grant_waiting(name, turn),
+            Phase::Waiting(until_ms) if *until_ms <= now_ms => {
+                *until_ms = now_ms + LEAVING_MS;
+                self.shared.due.insert((now_ms + LEAVING_MS, name.into()));
+                self.write_shared(name, (id, user), Step::Taken, None, None, turn);
+            }
             Phase::Claiming(_)
             | Phase::Void(_)
+            | Phase::Waiting(_)
             | Phase::Leaving(..)
             | Phase::Held
             | Phase::Lost(_)

@@ -503,3 +503,92 @@ fn hear(
         }
     }
 }
+
+/// As above, and nodes are killed: a connection gets a session if the holder had written one before
+/// the claim.
+#[test]
+fn a_session_in_the_log_outlives_killed_nodes() {
+    for seed in 0..300 {
+        contest_with_kills(seed);
+    }
+}
+
+/// The place of the step in a record of a node whose name has two bytes, and steps there.
+const STEP_AT: usize = 35;
+const STEP_CLAIM: u8 = 0;
+const STEP_KEPT: u8 = 2;
+
+/// Whether a claim comes behind a session that its holder then had written.
+fn is_behind_session(log: &[TailRecord], claim: &[u8]) -> bool {
+    let mut holder: &[u8] = &[];
+    for record in log {
+        let payload = &record.publication.payload[..];
+        match payload.get(STEP_AT) {
+            Some(&STEP_CLAIM) if payload[1..17] == *claim => return false,
+            Some(&STEP_CLAIM) => holder = &payload[1..17],
+            Some(&STEP_KEPT) if payload[1..17] == *holder => {
+                return log.iter().any(|later| {
+                    let payload = &later.publication.payload[..];
+                    later.offset > record.offset
+                        && payload.get(STEP_AT) == Some(&STEP_CLAIM)
+                        && payload[1..17] == *claim
+                });
+            }
+            Some(_) | None => {}
+        }
+    }
+    false
+}
+
+fn contest_with_kills(seed: u64) {
+    let mut random = Prng::new(seed);
+    let mut world = World::new(3);
+    world.settle();
+    let mut holding: Vec<(u32, usize)> = Vec::new();
+    // The claims of connections.
+    let mut claims: Vec<Vec<u8>> = vec![Vec::new()];
+    for _ in 0..100 {
+        let node = random.below(3) as usize;
+        match random.below(14) {
+            0 | 1 => {
+                let connection = claims.len() as u32;
+                world.claim(node, connection);
+                let out = &world.nodes[node].out.engine;
+                let claim = out.iter().rev().find_map(|request| match request {
+                    EngineRequest::Publish(publish) => Some(publish.publication.payload.clone()),
+                    _ => None,
+                });
+                claims.push(claim.map(|claim| claim[1..17].to_vec()).unwrap_or_default());
+            }
+            2 => {
+                world.nodes[node] = world.started(node);
+                holding.retain(|(_, of)| *of != node);
+            }
+            3 => world.now_ms += random.below(3_000),
+            4..7 => world.append(node),
+            _ => {
+                let read = world.nodes[node].read;
+                let through = random.between(read as u64, world.log.len() as u64) as usize;
+                world.read(node, through);
+            }
+        }
+        for heard in world.turn(node) {
+            match heard {
+                Heard::Claimed(connection, instance) => {
+                    let claim = &claims[connection as usize];
+                    let is_due = is_behind_session(&world.log, claim);
+                    assert!(!is_due || instance > 0, "seed {seed}: {connection} gets no session");
+                    holding.push((connection, node));
+                    world.keep(node, connection, 7);
+                }
+                Heard::TakenOver(connection, _) => {
+                    if let Some(at) = holding.iter().position(|(held, _)| *held == connection) {
+                        holding.remove(at);
+                        world.leave(node, connection, 7);
+                    }
+                }
+                Heard::Kept(..) | Heard::Refused(..) => {}
+            }
+        }
+    }
+}

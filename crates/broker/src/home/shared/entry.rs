@@ -33,6 +33,8 @@ pub enum Step {
     Left,
     /// The connection has lost the name before it got it.
     Withdrawn,
+    /// The holder waits no longer: what holders before write from now on does not count.
+    Taken,
 }
 
 /// A record of a name.
@@ -144,6 +146,14 @@ pub fn entry_behind(
             Some(_) | None => (Some(Entry::of(record)), true),
         },
         Step::Kept | Step::Left => written(entry, record, reading),
+        Step::Taken => match entry {
+            Some(mut entry) if entry.last == record.by => {
+                entry.leaving.clear();
+                (Some(entry), true)
+            }
+            Some(entry) => (Some(entry), false),
+            None => (reading.may_lack.then(|| Entry::of(record)), reading.may_lack),
+        },
         Step::Withdrawn => {
             let mut entry = entry;
             let leaving = entry.as_mut().map(|entry| &mut entry.leaving);
@@ -308,6 +318,14 @@ mod tests {
         let (entry, counted) = read([before, after].concat());
         assert_eq!((instance(entry.as_ref()), counted.last()), (1, Some(&true)));
         assert!(entry.is_some_and(|entry| entry.leaving == [A] && entry.last == third));
+    }
+
+    #[test]
+    fn a_holder_that_has_waited_takes_what_was_written_before() {
+        let before = vec![record(A, CLAIM, 0), record(B, CLAIM, 0), record(A, Step::Kept, 1)];
+        let after = vec![record(B, Step::Taken, 0), record(A, Step::Left, 2)];
+        let (entry, counted) = read([before, after].concat());
+        assert_eq!((instance(entry.as_ref()), &counted[2..]), (1, &[true, true, false][..]));
     }
 
     #[test]
