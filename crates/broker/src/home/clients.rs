@@ -107,7 +107,7 @@ impl Clients {
     }
 
     /// The clients of these sessions were connected when the node ended: their time begins now.
-    /// Their wills, which nobody has published.
+    /// Returns their wills: their edges are gone.
     fn begin_restored(&mut self, now_ms: u64) -> Vec<(Box<[u8]>, Box<Will>)> {
         let mut wills = Vec::new();
         for name in std::mem::take(&mut self.awake) {
@@ -132,7 +132,7 @@ impl Clients {
         }
     }
 
-    /// How long the sleeping session of a name lasts, in seconds.
+    /// The expiry interval of a name's sleeping session, in seconds.
     fn expiry_s(&self, name: &[u8]) -> u32 {
         let session = self.known.get(name).and_then(|client| client.session.as_ref());
         session.map_or(0, |session| session.expiry_s)

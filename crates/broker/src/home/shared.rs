@@ -21,28 +21,28 @@
 //! - a connection that has got a name leaves once (`home::clients`); its last session is written
 //!   again until the tail brings it.
 
-pub(super) mod entry;
+mod entry;
+mod losses;
+mod names;
+
+pub(super) use names::Shared;
 
 use super::Home;
-use super::clients::WILLS_EDGE;
 use super::sessions::session_kept;
 use super::turn::Turn;
 use super::work::Caller;
 use crate::engine::TailRecord;
 use crate::mail::{
     Claim, Code, EdgeId, GroupLetter, Leave, Publication, Publish, Reply, RequestClass,
-    SleepingSession, ToEdge, Will,
+    SleepingSession, ToEdge,
 };
-use crate::now::Now;
 use crate::sys;
 use crate::topic::NAME_BYTES_MAX;
 use entry::{ClaimId, Entry, Reading, SessionRecord, Step, entry_behind};
-use std::collections::{BTreeMap, BTreeSet};
+use names::{Own, Phase, groups_of};
 use stdx::chunk::Slice;
-use stdx::handing::Hand;
 use stdx::hash::{Seed, keyed};
 use stdx::key::Key;
-use stdx::memory::tree_bytes;
 
 /// A new holder waits so long for the last session of the one before, in milliseconds.
 const LEAVING_MS: u64 = 2_000;
@@ -52,147 +52,9 @@ const CLAIM_MS: u64 = 10_000;
 const VOID_MS: u64 = 300_000;
 /// A last session whose record has not come is written again after this time, in milliseconds.
 const AGAIN_MS: u64 = 5_000;
-/// The sessions of a node that is gone sleep between this time and twice that, in milliseconds.
-const GONE_MS: u64 = 5_000;
-/// The will of a connection whose node is gone is published after this time at the earliest, in
-/// seconds.
-const WILL_S: u32 = 10;
 /// The end of a session is written after its time is over: by the node that had it last at once,
 /// by others between this time and twice that, in milliseconds.
 const OTHERS_MS: u64 = 60_000;
-/// The bytes of an entry beside its own.
-const ENTRY_BYTES: usize = size_of::<(Box<[u8]>, Entry)>();
-
-/// See the module.
-#[derive(Debug, Default, Hand)]
-pub(super) struct Shared {
-    /// The names that the log has, each with the home's number of its partition.
-    known: BTreeMap<Box<[u8]>, (u32, Entry)>,
-    /// Connections of this node that have, had or want a shared name; by name, in the order in
-    /// which they came.
-    own: BTreeMap<Box<[u8]>, Vec<Own>>,
-    /// When names are to be looked at, in milliseconds of the home's clock.
-    due: BTreeSet<(u64, Box<[u8]>)>,
-    /// When sleeping sessions end, in milliseconds since 1970.
-    expiring: BTreeSet<(u64, Box<[u8]>)>,
-    /// Partitions whose tail has come to the head of their beginning.
-    complete: BTreeSet<u32>,
-    /// Bytes of names and sessions.
-    bytes: usize,
-    sleeping: u64,
-    /// The number of the newest claim.
-    claims: u64,
-    /// Nodes that have left the cluster: the holders that were there have ended.
-    gone: BTreeSet<Box<str>>,
-}
-
-/// A connection of this node.
-#[derive(Debug, Hand)]
-struct Own {
-    id: ClaimId,
-    edge: EdgeId,
-    connection: Key,
-    user: u64,
-    phase: Phase,
-}
-
-#[derive(Debug, Hand)]
-enum Phase {
-    /// Its claim is on its way. The time is that of the home's clock at which it is refused.
-    Claiming(u64),
-    /// Its claim was refused, and its record may still come until this time.
-    Void(u64),
-    /// It waits for the last sessions of holders before. From this time on, it takes the name.
-    Waiting(u64),
-    /// It has the name, or has lost it and has not left.
-    Held,
-    /// It has the name, and the record of its claim was lost with a part of the log. The session is
-    /// the newest that the log had.
-    Lost(Option<Box<SleepingSession>>),
-    /// It has left with this session, which is written again at this time.
-    Leaving(Option<Box<SleepingSession>>, u64),
-    /// It has left, and its edge may have the will of its session.
-    Asleep,
-}
-
-impl Shared {
-    /// Sleeping sessions now, of all nodes.
-    pub fn sleeping(&self) -> u64 {
-        self.sleeping
-    }
-
-    /// About how many bytes names and sessions take.
-    pub fn memory_bytes(&self) -> usize {
-        self.bytes
-            + self.known.len() * ENTRY_BYTES
-            + tree_bytes(self.own.len(), size_of::<(Box<[u8]>, Vec<Own>)>() + size_of::<Own>())
-            + tree_bytes(self.due.len(), size_of::<(u64, Box<[u8]>)>())
-            + tree_bytes(self.expiring.len(), size_of::<(u64, Box<[u8]>)>())
-    }
-
-    /// The next time at which a name is to be looked at; milliseconds of the home's clock.
-    pub fn next_ms(&self) -> Option<u64> {
-        self.due.first().map(|(due_ms, _)| *due_ms)
-    }
-
-    fn entry(&self, name: &[u8]) -> Option<&Entry> {
-        self.known.get(name).map(|(_, entry)| entry)
-    }
-
-    fn take_entry(&mut self, name: &[u8]) -> Option<Entry> {
-        let (_, entry) = self.known.remove(name)?;
-        self.bytes -= bytes_of(name, &entry);
-        self.sleeping -= u64::from(!entry.is_held);
-        Some(entry)
-    }
-
-    fn put_entry(&mut self, name: &[u8], local: u32, entry: Entry) {
-        self.bytes += bytes_of(name, &entry);
-        self.sleeping += u64::from(!entry.is_held);
-        self.known.insert(name.into(), (local, entry));
-    }
-
-    fn own(&self, name: &[u8], edge: EdgeId, connection: Key) -> Option<&Own> {
-        let owns = self.own.get(name)?.iter();
-        owns.rev().find(|own| own.edge == edge && own.connection == connection)
-    }
-
-    fn own_mut(&mut self, name: &[u8], id: ClaimId) -> Option<&mut Own> {
-        self.own.get_mut(name)?.iter_mut().find(|own| own.id == id)
-    }
-
-    /// Removes the connections of a name for which nothing is to be done any more.
-    fn keep_own(&mut self, name: &[u8], is_kept: impl Fn(&Own) -> bool) {
-        if let Some(owns) = self.own.get_mut(name) {
-            owns.retain(is_kept);
-            if owns.is_empty() {
-                self.own.remove(name);
-            }
-        }
-    }
-
-    fn next_due(&mut self, now_ms: u64) -> Option<Box<[u8]>> {
-        self.due.first().filter(|(due_ms, _)| *due_ms <= now_ms)?;
-        self.due.pop_first().map(|(_, name)| name)
-    }
-
-    fn next_ended(&mut self, now_ms: u64) -> Option<Box<[u8]>> {
-        self.expiring.first().filter(|(ends_ms, _)| *ends_ms <= now_ms)?;
-        self.expiring.pop_first().map(|(_, name)| name)
-    }
-}
-
-/// The names of the groups that the session of a name is in.
-fn groups_of(entry: &Entry) -> Vec<Slice> {
-    let asleep = entry.session.iter().flat_map(|session| &session.subscriptions);
-    asleep.filter_map(|subscription| subscription.group()).collect()
-}
-
-fn bytes_of(name: &[u8], entry: &Entry) -> usize {
-    let session = entry.session.as_ref().map_or(0, |session| session.memory_bytes());
-    name.len() + session + entry.node.len()
-}
-
 impl Home {
     /// The home's number of the partition that has a client's name, if nodes share it.
     fn shared_partition(&self, name: &[u8]) -> Option<u32> {
@@ -340,8 +202,7 @@ impl Home {
             is_consumed: true,
             has_waited: false,
         };
-        let reply = asker
-            .map(|(_, connection)| Reply { connection, request: Reply::SESSION_KEPT });
+        let reply = asker.map(|(_, connection)| Reply { connection, request: Reply::SESSION_KEPT });
         self.publish(from, &Publish { partition, rule, reply, publication }, turn);
     }
 
@@ -393,15 +254,17 @@ impl Home {
                     self.leave_groups_of(name, groups, turn);
                 }
             }
-            Some(Step::Again) => self.settle_again(name, by, turn),
+            Some(Step::Again) => {
+                self.drop_will(name, by, turn);
+                self.settle_again(name, by, turn);
+            }
             Some(Step::Left) => {
                 self.settle_left(name, by);
-                if let (Some(will), Some(by), true) =
-                    (will, by, is_written_here && !is_own(by) && !may_lack)
-                {
-                    self.publish_will_of(name, by, will, turn);
+                let is_of_gone = is_written_here && !is_own(by) && !may_lack;
+                if let (Some(will), Some(by), true) = (&will, by, is_of_gone) {
+                    self.publish_will_of(name, by, will.clone(), turn);
                 }
-                self.assert_held(name, by, turn);
+                self.assert_held(name, by, will, turn);
                 // The end is written as a session that is not there, which other claims respect.
                 // Then the name is removed.
                 if is_over && is_written_here {
@@ -504,39 +367,13 @@ impl Home {
         }
     }
 
-    /// The session of a name goes on elsewhere, or ends: it leaves the groups that it has at this
+    /// The session of a name continues elsewhere, or ends: it leaves the groups that it has at this
     /// node.
     fn leave_groups_of(&self, name: &[u8], groups: Vec<Slice>, turn: &mut Turn<'_>) {
         if !groups.is_empty() {
             let client = keyed(Seed(0, 0), name);
             let letter = GroupLetter::Ended { client, groups };
             turn.out.post(EdgeId(0), ToEdge::Group(letter));
-        }
-    }
-
-    /// This home has put a session to sleep for a node that is gone, and publishes its will: other
-    /// nodes have found the name asleep.
-    fn publish_will_of(&mut self, name: &[u8], by: ClaimId, mut will: Will, turn: &mut Turn<'_>) {
-        will.delay_s = will.delay_s.max(WILL_S);
-        will.key = [by.run, by.number].map(u64::to_be_bytes).as_flattened().into();
-        let connection = self.post_will(Box::new(will), turn);
-        let phase = Phase::Asleep;
-        let own = Own { id: by, edge: WILLS_EDGE, connection, user: 0, phase };
-        if self.shared.known.contains_key(name) {
-            self.shared.own.entry(name.into()).or_default().push(own);
-        }
-    }
-
-    /// Another node takes this one for gone, and it has the name's connection still.
-    fn assert_held(&mut self, name: &[u8], by: Option<ClaimId>, turn: &mut Turn<'_>) {
-        let session = self.shared.entry(name).and_then(|entry| entry.session.clone());
-        let Some(own) = by.and_then(|by| self.shared.own_mut(name, by)) else {
-            return;
-        };
-        if let Phase::Held = own.phase {
-            let (id, user) = (own.id, own.user);
-            own.phase = Phase::Lost(session.clone());
-            self.write_shared(name, (id, user), Step::Again, session, None, turn);
         }
     }
 
@@ -576,37 +413,6 @@ impl Home {
             let sleeps = session.is_some() && is_last;
             own.phase = Phase::Asleep;
             self.shared.keep_own(name, |own| sleeps || Some(own.id) != by);
-        }
-    }
-
-    /// A holder has its name again after a loss.
-    fn settle_again(&mut self, name: &[u8], by: Option<ClaimId>, turn: &mut Turn<'_>) {
-        let Some(own) = by.and_then(|by| self.shared.own_mut(name, by)) else {
-            return;
-        };
-        let (id, user) = (own.id, own.user);
-        match &own.phase {
-            Phase::Lost(_) => own.phase = Phase::Held,
-            Phase::Leaving(session, _) => {
-                let session = session.clone();
-                self.write_shared(name, (id, user), Step::Left, session, None, turn);
-            }
-            Phase::Claiming(_)
-            | Phase::Void(_)
-            | Phase::Waiting(_)
-            | Phase::Held
-            | Phase::Asleep => {}
-        }
-    }
-
-    /// A holder has lost its name with a part of the log, and another has it.
-    fn lose_name(&mut self, name: &[u8], by: ClaimId, turn: &mut Turn<'_>) {
-        if let Some(own) = self.shared.own_mut(name, by)
-            && let Phase::Lost(_) = own.phase
-        {
-            own.phase = Phase::Held;
-            let letter = ToEdge::TakenOver { connection: own.connection, is_clean: false };
-            turn.out.post(own.edge, letter);
         }
     }
 
@@ -694,141 +500,5 @@ impl Home {
             | Phase::Lost(_)
             | Phase::Asleep => {}
         }
-    }
-
-    /// A partition begins anew: its names are read again. Holders whose claims are lost take them
-    /// again when the tail has come to its head.
-    pub(super) fn restart_shared(&mut self, local: u32, turn: &mut Turn<'_>) {
-        self.shared.complete.remove(&local);
-        let of_partition = self.shared.known.iter().filter(|(_, (of, _))| *of == local);
-        let names: Vec<Box<[u8]>> = of_partition.map(|(name, _)| name.clone()).collect();
-        for name in names {
-            let entry = self.shared.take_entry(&name);
-            let Some(Entry { last, session, .. }) = entry else {
-                continue;
-            };
-            let until_ms = self.elapsed.ms + VOID_MS;
-            let Some(own) = self.shared.own_mut(&name, last) else {
-                continue;
-            };
-            match own.phase {
-                Phase::Held => own.phase = Phase::Lost(session),
-                Phase::Waiting(_) => {
-                    let (edge, connection) = (own.edge, own.connection);
-                    own.phase = Phase::Void(until_ms);
-                    self.shared.due.insert((until_ms, name.clone()));
-                    let name = Slice::copy_of(&name);
-                    let result = Err(Code::LogUnavailable);
-                    turn.out.post(edge, ToEdge::Claimed { name, connection, result });
-                }
-                Phase::Claiming(_)
-                | Phase::Void(_)
-                | Phase::Lost(_)
-                | Phase::Leaving(..)
-                | Phase::Asleep => {}
-            }
-        }
-    }
-
-    /// The tail of a partition has come to the head of its beginning.
-    pub(super) fn complete_shared(&mut self, local: u32, turn: &mut Turn<'_>) {
-        if !self.retains_newest(local) || !self.shared.complete.insert(local) {
-            return;
-        }
-        let lost = |own: &&Own| matches!(own.phase, Phase::Lost(_));
-        let own = self.shared.own.iter();
-        let lost: Vec<(Box<[u8]>, ClaimId)> = own
-            .flat_map(|(name, owns)| owns.iter().filter(lost).map(|own| (name.clone(), own.id)))
-            .collect();
-        for (name, id) in lost {
-            if self.shared_partition(&name) == Some(local) {
-                self.take_again(&name, id, turn);
-            }
-        }
-        self.end_former_runs(local, turn);
-    }
-
-    /// A holder takes its name again, unless its claim is there, or another has the name.
-    fn take_again(&mut self, name: &[u8], id: ClaimId, turn: &mut Turn<'_>) {
-        let entry = self.shared.entry(name);
-        let is_there = entry.is_some_and(|entry| entry.last == id && entry.is_held);
-        let is_taken = entry.is_some_and(|entry| entry.is_held);
-        let Some(own) = self.shared.own_mut(name, id) else {
-            return;
-        };
-        match &own.phase {
-            Phase::Lost(_) if is_there => own.phase = Phase::Held,
-            Phase::Lost(_) if is_taken => self.lose_name(name, id, turn),
-            Phase::Lost(session) => {
-                let (session, user) = (session.clone(), own.user);
-                self.write_shared(name, (id, user), Step::Again, session, None, turn);
-            }
-            Phase::Claiming(_)
-            | Phase::Void(_)
-            | Phase::Waiting(_)
-            | Phase::Held
-            | Phase::Leaving(..)
-            | Phase::Asleep => {}
-        }
-    }
-
-    /// The connections that this node had before its start have ended: their sessions sleep.
-    fn end_former_runs(&mut self, local: u32, turn: &mut Turn<'_>) {
-        let run = self.run_of(local);
-        let node = &*self.settings.node_name;
-        let is_former = |of: u32, entry: &Entry| {
-            of == local && entry.is_held && &*entry.node == node && entry.last.run != run
-        };
-        let known = self.shared.known.iter();
-        let former = known.filter(|(_, (of, entry))| is_former(*of, entry));
-        let names: Vec<Box<[u8]>> = former.map(|(name, _)| name.clone()).collect();
-        for name in names {
-            self.put_to_sleep(&name, turn);
-        }
-    }
-
-    /// A node of the cluster lives, or does not: it has left, or reports itself no more.
-    pub fn node_lives(&mut self, now: Now, node: &str, lives: bool) {
-        self.elapsed.advance(now);
-        if lives {
-            self.shared.gone.remove(node);
-        } else if node != self.settings.node_name {
-            self.end_node(node);
-        }
-    }
-
-    /// A node has left the cluster, or reports itself no more: the sessions that it had sleep, and
-    /// their wills are published. Each node looks at a name at another time, and the first one
-    /// writes.
-    fn end_node(&mut self, node: &str) {
-        self.shared.gone.insert(node.into());
-        let held = self.shared.known.iter();
-        let held = held.filter(|(_, (_, entry))| entry.is_held && &*entry.node == node);
-        let names: Vec<(Box<[u8]>, u32)> =
-            held.map(|(name, (local, _))| (name.clone(), *local)).collect();
-        for (name, local) in names {
-            let seed = Seed(self.run_of(local), 0);
-            let after_ms = GONE_MS + keyed(seed, &name) % GONE_MS;
-            self.shared.due.insert((self.elapsed.ms + after_ms, name));
-        }
-    }
-
-    /// Writes that the holder of a name has left, for its node.
-    fn put_to_sleep(&mut self, name: &[u8], turn: &mut Turn<'_>) {
-        let Some(Entry { last, user, session, .. }) = self.shared.entry(name) else {
-            return;
-        };
-        let (last, user) = (*last, *user);
-        let session = session.clone().map(|mut session| {
-            session.is_awake = false;
-            session.will = None;
-            session.expires_ms = match session.expiry_s {
-                u32::MAX => u64::MAX,
-                expiry_s => turn.now_ms.saturating_add(u64::from(expiry_s) * 1_000),
-            };
-            session
-        });
-        let session = session.filter(|session| session.expires_ms > turn.now_ms);
-        self.write_shared(name, (last, user), Step::Left, session, None, turn);
     }
 }

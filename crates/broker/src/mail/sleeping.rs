@@ -39,7 +39,7 @@ pub struct SleepingSession {
     pub through: Vec<PartitionCursor>,
     /// The subscriptions, each filter once.
     pub subscriptions: Vec<SleepingSubscription>,
-    /// Of a client that is connected: the will of its connection.
+    /// The will of the connection, while there is one.
     pub will: Option<Box<Will>>,
 }
 

@@ -37,7 +37,7 @@ struct World {
     complete_from_ms: u64,
 }
 
-/// What a connection hears, by its number.
+/// A letter to a connection, by its number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Heard {
     /// It has the name, and the session of this instance; 0: none.
@@ -46,6 +46,8 @@ enum Heard {
     TakenOver(u32, bool),
     /// Its session is in the log, or not.
     Kept(u32, Result<(), Code>),
+    /// The will of a connection that is gone follows after so many seconds.
+    Will(u32),
 }
 
 impl Node {
@@ -139,6 +141,7 @@ impl World {
             expiry_s: 100,
             expires_ms: self.now_ms + 100_000,
             instance,
+            will: is_awake.then(|| Box::new(Will { topic: "will".into(), ..Will::default() })),
             ..SleepingSession::default()
         };
         Leave {
@@ -198,6 +201,14 @@ impl World {
         }
     }
 
+    /// A node is gone, as all nodes hear.
+    fn gone(&mut self, name: &str) {
+        let now = self.now();
+        for node in &mut self.nodes {
+            node.home.node_lives(now, name, false);
+        }
+    }
+
     fn wait(&mut self, ms: u64) -> Vec<Heard> {
         self.now_ms += ms;
         self.settle()
@@ -233,6 +244,10 @@ fn heard(letter: ToEdge) -> Option<Heard> {
         }
         ToEdge::TakenOver { connection, is_clean } => {
             Some(Heard::TakenOver(connection.index, is_clean))
+        }
+        ToEdge::WillLeft { will, .. } => {
+            assert_eq!((&*will.topic, will.key.len()), ("will", 16));
+            Some(Heard::Will(will.delay_s))
         }
         ToEdge::Published { reply, result } => {
             let result = result.map(|_| ()).map_err(|refusal| refusal.code);
@@ -357,7 +372,7 @@ fn a_name_belongs_to_its_user() {
     assert_eq!(third.settle(), [Heard::Refused(3, Code::Forbidden)]);
 }
 
-/// The engine takes the claim after its connection was refused: nobody holds the name then.
+/// The engine takes a claim whose connection was refused: no connection holds the name then.
 #[test]
 fn a_claim_that_comes_late_gives_the_name_back() {
     let mut world = World::new(2);
@@ -407,13 +422,53 @@ fn sessions_of_a_node_that_was_killed_sleep_and_end() {
     assert_eq!(world.asleep(), [1, 1]);
     world.wait(99_999);
     world.claim(1, 2);
-    assert_eq!(world.settle(), [Heard::Claimed(2, 5)]);
+    assert_eq!(world.settle()[1..], [Heard::Claimed(2, 5)], "the first is for the will");
     world.leave(1, 2, 6);
     world.settle();
     world.wait(100_000);
     assert_eq!(world.asleep(), [0, 0]);
     let last = world.log.last().map(|last| last.publication.payload.len());
     assert_eq!(last, Some(0), "the name is removed from the topic");
+}
+
+/// One of the other nodes puts the session of a node that is gone to sleep, and publishes its will,
+/// unless the client comes back before.
+#[test]
+fn the_will_of_a_node_that_is_gone_follows_once() {
+    let mut world = World::new(3);
+    world.claim(2, 1);
+    world.settle();
+    world.keep(2, 1, 5);
+    world.settle();
+    world.nodes.truncate(2);
+    world.gone("n2");
+    assert_eq!(world.wait(4_999), []);
+    assert_eq!(world.asleep(), [0, 0]);
+    assert_eq!(world.wait(5_001), [Heard::Will(10)]);
+    assert_eq!(world.asleep(), [1, 1]);
+    assert_eq!(world.wait(60_000), []);
+    world.claim(0, 3);
+    let heard = world.settle();
+    assert!(matches!(heard[0], Heard::TakenOver(index, false) if index > 1_000), "{heard:?}");
+    assert_eq!(heard[1..], [Heard::Claimed(3, 5)]);
+}
+
+/// A node that others take for gone, and is not, keeps its connections.
+#[test]
+fn a_node_that_is_not_gone_keeps_its_names() {
+    let mut world = World::new(3);
+    world.claim(2, 1);
+    world.settle();
+    world.keep(2, 1, 5);
+    world.settle();
+    world.gone("n2");
+    let heard = world.wait(10_000);
+    assert!(matches!(heard[..], [Heard::Will(10), Heard::TakenOver(..)]), "{heard:?}");
+    assert_eq!(world.asleep(), [0, 0, 0]);
+    world.claim(0, 2);
+    assert_eq!(world.settle(), [Heard::TakenOver(1, false)]);
+    world.leave(2, 1, 6);
+    assert_eq!(world.settle(), [Heard::Claimed(2, 6)]);
 }
 
 /// Clients of many nodes take one name from each other, in any order, with nodes that are slow to
@@ -499,13 +554,13 @@ fn hear(
                     world.leave(node, connection, *kept);
                 }
             }
-            Heard::Kept(..) | Heard::Refused(..) => {}
+            Heard::Kept(..) | Heard::Refused(..) | Heard::Will(_) => {}
         }
     }
 }
 
-/// As above, and nodes are killed: a connection gets a session if the holder had written one before
-/// the claim.
+/// Nodes are killed, too: a connection gets a session if the holder had written one before the
+/// claim.
 #[test]
 fn a_session_in_the_log_outlives_killed_nodes() {
     for seed in 0..300 {
@@ -587,7 +642,7 @@ fn contest_with_kills(seed: u64) {
                         world.leave(node, connection, 7);
                     }
                 }
-                Heard::Kept(..) | Heard::Refused(..) => {}
+                Heard::Kept(..) | Heard::Refused(..) | Heard::Will(_) => {}
             }
         }
     }

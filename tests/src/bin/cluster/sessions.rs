@@ -24,7 +24,7 @@ pub fn sessions_move(cluster: &mut Cluster) {
     }
     let ended = subscribe(cluster, 1, &["-C", "3"]).end_within(PATIENCE);
     ended.assert_success();
-    assert_eq!(ended.lines, ["1", "2", "3"]);
+    assert_eq!(ended.lines, ["1 1", "1 2", "1 3"]);
 
     let (mut first, is_present) = connect(cluster, 1, false);
     assert!(is_present, "the session of mosquitto_sub");
@@ -36,12 +36,12 @@ pub fn sessions_move(cluster: &mut Cluster) {
     drop((server, second));
     let (third, is_present) = connect(cluster, 0, false);
     assert!(is_present, "the session of a killed node's connection");
-    publish(&cluster.node(1).url("/topics/moving/1"), "4");
+    publish_exactly_once(cluster, 1, "4");
     drop(third);
     cluster.start_node(2);
     let ended = subscribe(cluster, 2, &["-C", "1"]).end_within(PATIENCE);
     ended.assert_success();
-    assert_eq!(ended.lines, ["4"]);
+    assert_eq!(ended.lines, ["2 4"]);
 
     for node in 0..NODES {
         let mut metrics = Metrics::of(&cluster.node(node).operators);
@@ -54,12 +54,21 @@ pub fn sessions_move(cluster: &mut Cluster) {
     assert!(is_present, "the session that the clean start began");
 }
 
-/// Mosquitto's client, with a session that lasts.
+/// Mosquitto's client, with a session that lasts; prints the QoS and the payload of each message.
 fn subscribe(cluster: &Cluster, node: usize, options: &[&str]) -> Process {
     let (host, port) = cluster.node(node).clients.rsplit_once(':').expect("a port");
     let mut command = Command::new("mosquitto_sub");
     command.args(["-h", host, "-p", port, "-V", "5", "-i", "mover", "-c", "-x", "3600"]);
-    Process::start(command.args(["-q", "1", "-t", "moving/#"]).args(options))
+    command.args(["-q", "2", "-t", "moving/#", "-F", "%q %p"]);
+    Process::start(command.args(options))
+}
+
+/// Publishes with QoS 2.
+fn publish_exactly_once(cluster: &Cluster, node: usize, payload: &str) {
+    let (host, port) = cluster.node(node).clients.rsplit_once(':').expect("a port");
+    let mut command = Command::new("mosquitto_pub");
+    command.args(["-h", host, "-p", port, "-q", "2", "-t", "moving/1", "-m", payload]);
+    Process::start(&mut command).end_within(PATIENCE).assert_success();
 }
 
 /// A connection of the same session (MQTT 5.0, sections 3.1 and 3.2), and whether the session is

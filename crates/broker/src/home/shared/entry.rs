@@ -1,4 +1,4 @@
-//! What the log says of a client's name: its records, and the entry that they make.
+//! A client's name in the log: its records, and the entry that they make.
 //!
 //! Pure: every node reads the same records in the same order, and gets the same entry.
 
@@ -104,7 +104,7 @@ impl Entry {
         Entry { user, last: by, node, is_held, leaving: Vec::new(), is_clean: false, session }
     }
 
-    /// Whether nobody has the name at this time, and no session sleeps.
+    /// Whether the name is free at this time: no connection has it, and no session sleeps.
     pub fn is_over(&self, time_ms: u64) -> bool {
         !self.is_held && self.session.as_ref().is_none_or(|session| session.expires_ms <= time_ms)
     }
@@ -196,11 +196,7 @@ fn claimed(
 }
 
 /// A session was written, by the holder or by one before it that has not left.
-fn written(
-    entry: Option<Entry>,
-    record: SessionRecord,
-    reading: Reading,
-) -> (Option<Entry>, bool) {
+fn written(entry: Option<Entry>, record: SessionRecord, reading: Reading) -> (Option<Entry>, bool) {
     let has_left = record.step == Step::Left;
     let Some(mut entry) = entry else {
         let entry = Entry::of(record);
@@ -236,7 +232,7 @@ mod tests {
     const CLEAN: Step = Step::Claim { is_clean: true };
     const CLAIM: Step = Step::Claim { is_clean: false };
 
-    /// A session that is told from others by its instance, and ends at 100 ms.
+    /// A session of this instance, which ends at 100 ms.
     fn session(instance: u64) -> Option<Box<SleepingSession>> {
         let expires_ms = 100;
         Some(Box::new(SleepingSession { instance, expires_ms, ..SleepingSession::default() }))

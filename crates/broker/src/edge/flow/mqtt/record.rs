@@ -107,9 +107,9 @@ impl Edge {
 
     /// Writes the session of a connection that stays, if its log is on disk. Nothing waits for it.
     pub(super) fn keep_mqtt_session(&mut self, index: ConnIndex) {
-        let is_kept = self.mqtt_ref(index).is_some_and(|mqtt| {
-            mqtt.record.is_durable && mqtt.lasts() && mqtt.link == Link::Held
-        });
+        let is_kept = self
+            .mqtt_ref(index)
+            .is_some_and(|mqtt| mqtt.record.is_durable && mqtt.lasts() && mqtt.link == Link::Held);
         if is_kept {
             self.keep_session(index, false);
         }
