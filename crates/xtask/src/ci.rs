@@ -100,6 +100,7 @@ const STEPS: &[Step] = &[
     slow("sdk-fleet-long", "the step `sdk-fleet` with 100 clients of each", sdk_fleet::check_long),
     slow("mqtt-sessions", "MQTT clients in Go, Java and Rust over a kill", mqtt::check_sessions),
     slow("mqtt-crash", "MQTT sessions over many kills of the node", mqtt::check_kills),
+    slow("mqtt-cluster", "MQTT sessions over kills of a cluster's nodes", mqtt::check_nodes),
     slow("conformance", "WebSocket conformance, all cases of compression too", steps::conformance),
     slow("abuse", "hostile and broken clients against the binary", steps::abuse),
     slow("openapi-long", "the step `openapi` with many examples", steps::openapi_long),

@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::deploy;
+use crate::programs;
 use crate::sdk_go;
 use crate::setup;
 use crate::shell::{self, Workspace};
@@ -30,6 +31,7 @@ const VERSIONS: [&str; 2] = ["5", "3.1.1"];
 /// Arguments of `tests/mqtt/crash.py`: kills, and sessions.
 const KILLS: [&str; 2] = ["12", "60"];
 const MANY_KILLS: [&str; 2] = ["200", "300"];
+const KILLS_OF_NODES: [&str; 2] = ["20", "60"];
 
 /// Runs the clients, some kills, then the suite.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
@@ -54,6 +56,17 @@ pub fn check_kills(workspace: &Workspace) -> Result<Tally> {
     steps::build(workspace)?;
     setup::python_packages(workspace, CLIENTS, "tests/mqtt/requirements.txt")?;
     kill(workspace, MANY_KILLS)
+}
+
+/// Kills of nodes of a cluster, whose sessions continue at the next node.
+pub fn check_nodes(workspace: &Workspace) -> Result<Tally> {
+    programs::test(workspace)?;
+    setup::python_packages(workspace, CLIENTS, "tests/mqtt/requirements.txt")?;
+    let mut run = programs::runner(workspace, "cluster");
+    run.arg(workspace.foreign().join("kafka")).arg("mqtt");
+    run.arg(workspace.foreign().join(CLIENTS).join("bin/python")).args(KILLS_OF_NODES);
+    let crore = workspace.target.join("debug/crore");
+    shell::run_tests(run.env("CRORE_BINARY", crore).current_dir(&workspace.root))
 }
 
 /// Clients in Go, Java and Rust come back to their sessions after a kill of the node.

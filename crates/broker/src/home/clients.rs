@@ -107,9 +107,7 @@ impl Clients {
     }
 
     /// The clients of these sessions were connected when the node ended: their time begins now.
-    /// Returns their wills: their edges are gone.
-    fn begin_restored(&mut self, now_ms: u64) -> Vec<(Box<[u8]>, Box<Will>)> {
-        let mut wills = Vec::new();
+    fn begin_restored(&mut self, now_ms: u64) {
         for name in std::mem::take(&mut self.awake) {
             if let Some(mut client) = self.remove(&name) {
                 if let Some(session) = &mut client.session {
@@ -117,25 +115,10 @@ impl Clients {
                         u32::MAX => u64::MAX,
                         expiry_s => now_ms.saturating_add(u64::from(expiry_s) * 1_000),
                     };
-                    wills.extend(session.will.take().map(|will| (name.clone(), will)));
                 }
                 self.insert(&name, client);
             }
         }
-        wills
-    }
-
-    /// A session has no connection, and its edge is none: the next one drops this will.
-    fn note_will(&mut self, name: &[u8], edge: EdgeId, connection: Key) {
-        if let Some(client) = self.known.get_mut(name) {
-            client.holder = Holder { edge, connection };
-        }
-    }
-
-    /// The expiry interval of a name's sleeping session, in seconds.
-    fn expiry_s(&self, name: &[u8]) -> u32 {
-        let session = self.known.get(name).and_then(|client| client.session.as_ref());
-        session.map_or(0, |session| session.expiry_s)
     }
 
     /// Takes a client away, with its session if that sleeps.
@@ -205,12 +188,7 @@ impl Home {
     /// Ends the sessions whose time is over.
     pub(super) fn end_sessions(&mut self, turn: &mut Turn<'_>) {
         if !self.clients.awake.is_empty() {
-            for (name, mut will) in self.clients.begin_restored(turn.now_ms) {
-                let expiry_s = self.clients.expiry_s(&name);
-                will.delay_s = will.delay_s.min(expiry_s);
-                let connection = self.post_will(will, turn);
-                self.clients.note_will(&name, WILLS_EDGE, connection);
-            }
+            self.clients.begin_restored(turn.now_ms);
         }
         while let Some(name) = self.clients.next_ended(turn.now_ms) {
             self.keep_session(&name, None, None, turn);

@@ -34,7 +34,7 @@ use super::work::Caller;
 use crate::engine::TailRecord;
 use crate::mail::{
     Claim, Code, EdgeId, GroupLetter, Leave, Publication, Publish, Reply, RequestClass,
-    SleepingSession, ToEdge,
+    SleepingSession, ToEdge, Will,
 };
 use crate::sys;
 use crate::topic::NAME_BYTES_MAX;
@@ -55,6 +55,30 @@ const AGAIN_MS: u64 = 5_000;
 /// The end of a session is written after its time is over: by the node that had it last at once,
 /// by others between this time and twice that, in milliseconds.
 const OTHERS_MS: u64 = 60_000;
+/// The writer of a record.
+#[derive(Clone, Copy)]
+struct Writer {
+    /// This home has written it.
+    is_here: bool,
+    /// It is about a claim of this home.
+    is_own: bool,
+    /// Compaction has left all records of the name before it.
+    is_live: bool,
+}
+
+/// A part of a name's entry before a record.
+struct Former {
+    groups: Vec<Slice>,
+    will: Option<Will>,
+}
+
+impl Former {
+    fn of(entry: Option<&Entry>) -> Former {
+        let groups = entry.map(groups_of).unwrap_or_default();
+        Former { groups, will: entry.and_then(Entry::will_now) }
+    }
+}
+
 impl Home {
     /// The home's number of the partition that has a client's name, if nodes share it.
     fn shared_partition(&self, name: &[u8]) -> Option<u32> {
@@ -226,57 +250,70 @@ impl Home {
         }
         let run = self.run_of(local);
         let before = self.shared.take_entry(name);
-        let groups = before.as_ref().map(groups_of).unwrap_or_default();
-        let will = before.as_ref().and_then(Entry::will_now);
-        let last = before.as_ref().map(|entry| entry.last);
+        let (former, last) = (Former::of(before.as_ref()), before.as_ref().map(|it| it.last));
         let (step, by) = (read.as_ref().map(|read| read.step), read.as_ref().map(|read| read.by));
         let reading = Reading { time_ms: record.time_ms, may_lack };
         let (entry, counts) = entry_behind(before, read, reading);
-        let is_over = entry.is_none();
         let expires_ms = entry.as_ref().and_then(Entry::expires_ms);
-        let is_written_here = record.name.is_some_and(|name| name.run == run);
-        let is_own = |id: Option<ClaimId>| id.is_some_and(|id| id.run == run);
         if let Some(entry) = entry {
             self.shared.put_entry(name, local, entry);
         }
+        let is_own = |id: Option<ClaimId>| id.is_some_and(|id| id.run == run);
         if let Some(expires_ms) = expires_ms.filter(|_| counts) {
             let wait_ms = if is_own(by) { 0 } else { OTHERS_MS + run % OTHERS_MS };
             self.shared.expiring.insert((expires_ms.saturating_add(wait_ms), name.into()));
         }
+        let writer = Writer {
+            is_here: record.name.is_some_and(|name| name.run == run),
+            is_own: is_own(by),
+            is_live: !may_lack,
+        };
         if !counts {
-            self.not_counted(name, is_own(last), (by.filter(|by| by.run == run), step), turn);
-            return;
+            self.not_counted(name, is_own(last), (by.filter(|_| writer.is_own), step), turn);
+        } else if let (Some(step), Some(by)) = (step, by) {
+            self.follow_step(name, (step, by), writer, former, turn);
         }
-        match step {
-            Some(Step::Claim { is_clean }) => {
-                self.name_claimed(name, by, is_clean, turn);
-                if is_clean || !is_own(by) {
-                    self.leave_groups_of(name, groups, turn);
-                }
-            }
-            Some(Step::Again) => {
-                self.drop_will(name, by, turn);
-                self.settle_again(name, by, turn);
-            }
-            Some(Step::Left) => {
-                self.settle_left(name, by);
-                let is_of_gone = is_written_here && !is_own(by) && !may_lack;
-                if let (Some(will), Some(by), true) = (&will, by, is_of_gone) {
-                    self.publish_will_of(name, by, will.clone(), turn);
-                }
-                self.assert_held(name, by, will, turn);
-                // The end is written as a session that is not there, which other claims respect.
-                // Then the name is removed.
-                if is_over && is_written_here {
-                    self.publish_name(name, &[], None, turn);
-                }
-            }
-            Some(Step::Kept | Step::Withdrawn | Step::Taken) | None => {}
-        }
-        if is_over {
+        if self.shared.entry(name).is_none() {
             self.shared.keep_own(name, |own| !matches!(own.phase, Phase::Asleep));
         }
         self.grant_waiting(name, turn);
+    }
+
+    /// Does what follows from a record that counts.
+    fn follow_step(
+        &mut self,
+        name: &[u8],
+        (step, by): (Step, ClaimId),
+        writer: Writer,
+        former: Former,
+        turn: &mut Turn<'_>,
+    ) {
+        match step {
+            Step::Claim { is_clean } => {
+                self.name_claimed(name, by, is_clean, turn);
+                if is_clean || !writer.is_own {
+                    self.leave_groups_of(name, former.groups, turn);
+                }
+            }
+            Step::Again => {
+                self.drop_will(name, by, turn);
+                self.settle_again(name, by, turn);
+            }
+            Step::Left => {
+                self.settle_left(name, by);
+                let is_of_gone = writer.is_here && !writer.is_own && writer.is_live;
+                if let Some(will) = former.will.as_ref().filter(|_| is_of_gone) {
+                    self.publish_will_of(name, by, will.clone(), turn);
+                }
+                self.assert_held(name, by, former.will, turn);
+                // The end is written as a session that is not there, which other claims respect.
+                // Then the name is removed.
+                if writer.is_here && self.shared.entry(name).is_none() {
+                    self.publish_name(name, &[], None, turn);
+                }
+            }
+            Step::Kept | Step::Withdrawn | Step::Taken => {}
+        }
     }
 
     /// A record does not count, and is the newest of its name: what counts is written again.
@@ -290,7 +327,7 @@ impl Home {
         if let (Some(by), Some(Step::Claim { .. })) = (by, step) {
             self.refuse_claim(name, by, Code::Forbidden, turn);
         }
-        if step == Some(Step::Left) {
+        if let (Some(by), Some(Step::Left)) = (by, step) {
             self.settle_left(name, by);
         }
         if let (Some(by), Some(Step::Again)) = (by, step) {
@@ -310,13 +347,7 @@ impl Home {
     }
 
     /// A connection has taken the name: those of this node that had it lose it.
-    fn name_claimed(
-        &mut self,
-        name: &[u8],
-        by: Option<ClaimId>,
-        is_clean: bool,
-        turn: &mut Turn<'_>,
-    ) {
+    fn name_claimed(&mut self, name: &[u8], by: ClaimId, is_clean: bool, turn: &mut Turn<'_>) {
         let mut losers = Vec::new();
         for own in self.shared.own.get(name).into_iter().flatten() {
             let is_loser = match own.phase {
@@ -327,7 +358,7 @@ impl Home {
                 | Phase::Leaving(..)
                 | Phase::Asleep => true,
             };
-            if is_loser && Some(own.id) != by {
+            if is_loser && own.id != by {
                 losers.push((own.edge, own.connection));
             }
         }
@@ -337,17 +368,17 @@ impl Home {
         }
         let owns = self.shared.own.get(name).into_iter().flatten();
         let withdrawn: Vec<(ClaimId, u64)> = owns
-            .filter(|own| Some(own.id) != by && matches!(own.phase, Phase::Waiting(_)))
+            .filter(|own| own.id != by && matches!(own.phase, Phase::Waiting(_)))
             .map(|own| (own.id, own.user))
             .collect();
         self.shared.keep_own(name, |own| {
-            Some(own.id) == by || !matches!(own.phase, Phase::Waiting(_) | Phase::Asleep)
+            own.id == by || !matches!(own.phase, Phase::Waiting(_) | Phase::Asleep)
         });
         for loser in withdrawn {
             self.write_shared(name, loser, Step::Withdrawn, None, None, turn);
         }
         let until_ms = self.elapsed.ms + LEAVING_MS;
-        let Some(own) = by.and_then(|by| self.shared.own_mut(name, by)) else {
+        let Some(own) = self.shared.own_mut(name, by) else {
             return;
         };
         match own.phase {
@@ -404,15 +435,15 @@ impl Home {
     }
 
     /// The last session of a connection is in the log.
-    fn settle_left(&mut self, name: &[u8], by: Option<ClaimId>) {
-        let is_last = self.shared.entry(name).map(|entry| entry.last) == by;
-        let Some(own) = by.and_then(|by| self.shared.own_mut(name, by)) else {
+    fn settle_left(&mut self, name: &[u8], by: ClaimId) {
+        let is_last = self.shared.entry(name).is_some_and(|entry| entry.last == by);
+        let Some(own) = self.shared.own_mut(name, by) else {
             return;
         };
         if let Phase::Leaving(session, _) = &own.phase {
             let sleeps = session.is_some() && is_last;
             own.phase = Phase::Asleep;
-            self.shared.keep_own(name, |own| sleeps || Some(own.id) != by);
+            self.shared.keep_own(name, |own| sleeps || own.id != by);
         }
     }
 

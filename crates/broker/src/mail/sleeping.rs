@@ -39,7 +39,7 @@ pub struct SleepingSession {
     pub through: Vec<PartitionCursor>,
     /// The subscriptions, each filter once.
     pub subscriptions: Vec<SleepingSubscription>,
-    /// The will of the connection, while there is one.
+    /// The will of the connection, while there is one; only in a log that nodes share.
     pub will: Option<Box<Will>>,
 }
 
@@ -64,8 +64,7 @@ pub struct Will {
     pub expiry_s: Option<u32>,
     /// Published so many seconds after the connection ends, unless the client returns.
     pub delay_s: u32,
-    /// The first publication of the topic with this key counts, if several nodes publish the will;
-    /// else empty.
+    /// The first publication of the topic with this key counts: several nodes may publish a will.
     pub key: Box<[u8]>,
 }
 

@@ -159,8 +159,8 @@ impl Home {
     }
 
     /// A holder has its name again after a loss.
-    pub(super) fn settle_again(&mut self, name: &[u8], by: Option<ClaimId>, turn: &mut Turn<'_>) {
-        let Some(own) = by.and_then(|by| self.shared.own_mut(name, by)) else {
+    pub(super) fn settle_again(&mut self, name: &[u8], by: ClaimId, turn: &mut Turn<'_>) {
+        let Some(own) = self.shared.own_mut(name, by) else {
             return;
         };
         let (id, user) = (own.id, own.user);
@@ -190,14 +190,14 @@ impl Home {
     }
 
     /// A connection that was taken for gone is not: its will is not published.
-    pub(super) fn drop_will(&mut self, name: &[u8], by: Option<ClaimId>, turn: &mut Turn<'_>) {
-        let Some(own) = by.and_then(|by| self.shared.own_mut(name, by)) else {
+    pub(super) fn drop_will(&mut self, name: &[u8], by: ClaimId, turn: &mut Turn<'_>) {
+        let Some(own) = self.shared.own_mut(name, by) else {
             return;
         };
         if let Phase::Asleep = own.phase {
             let letter = ToEdge::TakenOver { connection: own.connection, is_clean: false };
             turn.out.post(own.edge, letter);
-            self.shared.keep_own(name, |own| Some(own.id) != by);
+            self.shared.keep_own(name, |own| own.id != by);
         }
     }
 
@@ -205,7 +205,7 @@ impl Home {
     pub(super) fn assert_held(
         &mut self,
         name: &[u8],
-        by: Option<ClaimId>,
+        by: ClaimId,
         will: Option<Will>,
         turn: &mut Turn<'_>,
     ) {
@@ -214,7 +214,7 @@ impl Home {
             session.is_awake = true;
             session.will = will.map(Box::new);
         }
-        let Some(own) = by.and_then(|by| self.shared.own_mut(name, by)) else {
+        let Some(own) = self.shared.own_mut(name, by) else {
             return;
         };
         if let Phase::Held = own.phase {
@@ -234,7 +234,6 @@ impl Home {
         turn: &mut Turn<'_>,
     ) {
         will.delay_s = will.delay_s.max(WILL_S);
-        will.key = [by.run, by.number].map(u64::to_be_bytes).as_flattened().into();
         let connection = self.post_will(Box::new(will), turn);
         let phase = Phase::Asleep;
         let own = Own { id: by, edge: WILLS_EDGE, connection, user: 0, phase };

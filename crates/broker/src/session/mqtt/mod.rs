@@ -112,8 +112,10 @@ pub(crate) struct MqttOpening {
 /// The record of a session in the log. See `edge::flow::mqtt::record`.
 #[derive(Clone, Copy, Default, Hand)]
 pub(crate) struct Record {
-    /// The log of the session is on disk.
+    /// The log of the session is on disk, or nodes share it.
     pub is_durable: bool,
+    /// Nodes share it: it has the will of the connection, too.
+    pub is_shared: bool,
     /// The state has changed since the last record, and packets that tell of it wait.
     pub is_wanted: bool,
     /// Records that are on their way to the log, and are answered.
@@ -192,7 +194,7 @@ impl Hand for Spoken {
 impl Mqtt {
     /// Whether the log has to know of it: it outlives its connection, or its will does.
     pub fn lasts(&self) -> bool {
-        self.expiry_s > 0 || self.will.is_some()
+        self.expiry_s > 0 || self.record.is_shared && self.will.is_some()
     }
 
     /// Bytes of unfinished packets and messages; none without one.

@@ -218,7 +218,7 @@ impl Edge {
             memberships: Default::default(),
             aliases: Default::default(),
             sent_aliases_max: aliases_max.min(settings.topic_aliases_sent_max),
-            will: will.map(Box::new),
+            will: will.map(|will| Box::new(Will { key: instance.to_be_bytes().into(), ..will })),
             waking: None,
             retained: Default::default(),
             gaps: Default::default(),
@@ -240,9 +240,11 @@ impl Edge {
         let topic = session_topic(name);
         let (_, partition) = self.settings.locate(&topic);
         let log = self.settings.log_of(partition);
-        let lasts = log.durability == Durability::Disk || log.retains_newest();
         // The escapes of a name may make its topic too long.
-        Record { is_durable: lasts && topic.len() <= TOPIC_BYTES_MAX, ..Record::default() }
+        let is_short = topic.len() <= TOPIC_BYTES_MAX;
+        let is_shared = is_short && log.retains_newest();
+        let is_on_disk = is_short && log.durability == Durability::Disk;
+        Record { is_durable: is_shared || is_on_disk, is_shared, ..Record::default() }
     }
 
     /// The home that a client's name belongs to.
@@ -312,10 +314,10 @@ impl Edge {
                 // Nothing is to be given back.
                 mqtt.link = Link::Never;
                 mqtt.will = None;
-                let reason = match code {
-                    ErrorCode::Forbidden => ReasonCode::ClientIdInvalid, // it is another user's
-                    other => connect_reason_of(other),
-                };
+                // The name is another user's.
+                let is_taken = code == ErrorCode::Forbidden;
+                let refused = connect_reason_of(code);
+                let reason = if is_taken { ReasonCode::ClientIdInvalid } else { refused };
                 return self.refuse_connect(index, version, reason);
             }
         };

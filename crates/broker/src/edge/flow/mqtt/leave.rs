@@ -129,7 +129,7 @@ impl Edge {
             gaps: mqtt.gaps.to_vec(),
             through,
             subscriptions: subscriptions.into_values().collect(),
-            will: mqtt.will.clone().filter(|_| mqtt.link == Link::Held),
+            will: mqtt.will.clone().filter(|_| mqtt.record.is_shared && mqtt.link == Link::Held),
         }
     }
 
