@@ -3,7 +3,7 @@
 //!
 //! Beside the path. Where the topic `$mqtt/s/NAME` is in a compacted topic of the engine, a client
 //! takes its name by a record there, and its session is a record there. All nodes read these
-//! records in one order, so all know who has the name ([`entry`]). The home of the former holder
+//! records in one order, so all know the name's holder ([`entry`]). The home of the former holder
 //! lets its connection leave, which writes the last session; the home of the new one waits for
 //! that. After [`LEAVING_MS`] it writes that it waits no longer, and goes by the newest session
 //! before that record.
@@ -39,7 +39,7 @@ use crate::mail::{
 use crate::sys;
 use crate::topic::NAME_BYTES_MAX;
 use entry::{ClaimId, Entry, Reading, SessionRecord, Step, entry_behind};
-use names::{Own, Phase, groups_of};
+use names::{LastSession, Own, Phase, groups_of};
 use stdx::chunk::Slice;
 use stdx::hash::{Seed, keyed};
 use stdx::key::Key;
@@ -52,9 +52,10 @@ const CLAIM_MS: u64 = 10_000;
 const VOID_MS: u64 = 300_000;
 /// A last session whose record has not come is written again after this time, in milliseconds.
 const AGAIN_MS: u64 = 5_000;
-/// The end of a session is written after its time is over: by the node that had it last at once,
-/// by others between this time and twice that, in milliseconds.
+/// The node that had a session last writes its end at once. The other nodes write it between this
+/// time and twice this time later, in milliseconds.
 const OTHERS_MS: u64 = 60_000;
+
 /// The writer of a record.
 #[derive(Clone, Copy)]
 struct Writer {
@@ -150,7 +151,7 @@ impl Home {
             Phase::Claiming(_)
             | Phase::Void(_)
             | Phase::Waiting(_)
-            | Phase::Leaving(..)
+            | Phase::Leaving(_)
             | Phase::Asleep => {
                 session_kept(asker, turn);
                 return true;
@@ -178,11 +179,13 @@ impl Home {
             session_kept(asker, turn);
             return true;
         }
-        let step = if matches!(own.phase, Phase::Held) { Step::Left } else { Step::Again };
+        let is_lost = matches!(own.phase, Phase::Lost(_));
+        let step = if is_lost { Step::Again } else { Step::Left };
         let session = leave.session.clone().filter(|session| session.expires_ms > turn.now_ms);
-        let again_ms = self.elapsed.ms + if step == Step::Left { AGAIN_MS } else { 0 };
+        let again_ms = self.elapsed.ms + AGAIN_MS;
         if let Some(own) = self.shared.own_mut(name, id) {
-            own.phase = Phase::Leaving(session.clone(), again_ms);
+            let session = session.clone();
+            own.phase = Phase::Leaving(LastSession { session, is_lost, again_ms });
         }
         self.shared.due.insert((again_ms, name.into()));
         self.write_shared(name, (id, user), step, session, asker, turn);
@@ -355,7 +358,7 @@ impl Home {
                 Phase::Waiting(_)
                 | Phase::Held
                 | Phase::Lost(_)
-                | Phase::Leaving(..)
+                | Phase::Leaving(_)
                 | Phase::Asleep => true,
             };
             if is_loser && own.id != by {
@@ -393,7 +396,7 @@ impl Home {
             Phase::Waiting(_)
             | Phase::Held
             | Phase::Lost(_)
-            | Phase::Leaving(..)
+            | Phase::Leaving(_)
             | Phase::Asleep => {}
         }
     }
@@ -428,7 +431,8 @@ impl Home {
         let Some(own) = self.shared.own_mut(name, by) else {
             return;
         };
-        own.phase = Phase::Leaving(session.clone(), again_ms);
+        let last = LastSession { session: session.clone(), is_lost: false, again_ms };
+        own.phase = Phase::Leaving(last);
         let user = own.user;
         self.shared.due.insert((again_ms, name.into()));
         self.write_shared(name, (by, user), Step::Left, session, None, turn);
@@ -440,8 +444,8 @@ impl Home {
         let Some(own) = self.shared.own_mut(name, by) else {
             return;
         };
-        if let Phase::Leaving(session, _) = &own.phase {
-            let sleeps = session.is_some() && is_last;
+        if let Phase::Leaving(last) = &own.phase {
+            let sleeps = last.session.is_some() && is_last;
             own.phase = Phase::Asleep;
             self.shared.keep_own(name, |own| sleeps || own.id != by);
         }
@@ -509,13 +513,12 @@ impl Home {
             Phase::Void(until_ms) if *until_ms <= now_ms => {
                 self.shared.keep_own(name, |own| own.id != id);
             }
-            Phase::Leaving(session, again_ms) if *again_ms <= now_ms => {
-                *again_ms = now_ms + AGAIN_MS;
-                let (session, again_ms) = (session.clone(), *again_ms);
-                self.shared.due.insert((again_ms, name.into()));
-                let entry = self.shared.entry(name);
-                let has_it = |entry: &Entry| entry.last == id || entry.leaving.contains(&id);
-                let step = if entry.is_some_and(has_it) { Step::Left } else { Step::Again };
+            Phase::Leaving(last) if last.again_ms <= now_ms => {
+                last.again_ms = now_ms + AGAIN_MS;
+                let (session, is_lost) = (last.session.clone(), last.is_lost);
+                self.shared.due.insert((now_ms + AGAIN_MS, name.into()));
+                // One that does not count settles it as well.
+                let step = if is_lost { Step::Again } else { Step::Left };
                 self.write_shared(name, (id, user), step, session, None, turn);
             }
             Phase::Waiting(until_ms) if *until_ms <= now_ms => {
@@ -526,7 +529,7 @@ impl Home {
             Phase::Claiming(_)
             | Phase::Void(_)
             | Phase::Waiting(_)
-            | Phase::Leaving(..)
+            | Phase::Leaving(_)
             | Phase::Held
             | Phase::Lost(_)
             | Phase::Asleep => {}

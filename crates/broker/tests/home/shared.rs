@@ -453,6 +453,32 @@ fn the_will_of_a_node_that_is_gone_follows_once() {
     assert_eq!(heard[1..], [Heard::Claimed(3, 5)]);
 }
 
+/// The last session of a holder is lost on its way. Meanwhile, another connection takes the name and
+/// ends the session. The holder's home writes again: the session does not come back.
+#[test]
+fn a_last_session_that_comes_too_late_is_settled() {
+    let mut world = World::new(2);
+    world.claim(0, 1);
+    world.settle();
+    world.keep(0, 1, 5);
+    world.settle();
+    world.leave(0, 1, 6);
+    assert_eq!(world.turn(0), []);
+    world.nodes[0].proposed.clear();
+    world.ask(1, claim(2, 1, true, false));
+    world.settle();
+    assert!(world.wait(2_000).contains(&Heard::Claimed(2, 0)));
+    world.leave(1, 2, 0);
+    world.settle();
+    world.wait(5_000);
+    let records = world.log.len();
+    world.wait(60_000);
+    assert_eq!(world.log.len(), records, "nothing is written for ever");
+    assert_eq!(world.asleep(), [0, 0]);
+    world.claim(1, 3);
+    assert_eq!(world.settle(), [Heard::Claimed(3, 0)]);
+}
+
 /// A node that others take for gone, and is not, keeps its connections.
 #[test]
 fn a_node_that_is_not_gone_keeps_its_names() {

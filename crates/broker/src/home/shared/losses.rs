@@ -50,7 +50,7 @@ impl Home {
                 Phase::Claiming(_)
                 | Phase::Void(_)
                 | Phase::Lost(_)
-                | Phase::Leaving(..)
+                | Phase::Leaving(_)
                 | Phase::Asleep => {}
             }
         }
@@ -93,7 +93,7 @@ impl Home {
             | Phase::Void(_)
             | Phase::Waiting(_)
             | Phase::Held
-            | Phase::Leaving(..)
+            | Phase::Leaving(_)
             | Phase::Asleep => {}
         }
     }
@@ -164,10 +164,11 @@ impl Home {
             return;
         };
         let (id, user) = (own.id, own.user);
-        match &own.phase {
+        match &mut own.phase {
             Phase::Lost(_) => own.phase = Phase::Held,
-            Phase::Leaving(session, _) => {
-                let session = session.clone();
+            Phase::Leaving(last) => {
+                last.is_lost = false;
+                let session = last.session.clone();
                 self.write_shared(name, (id, user), Step::Left, session, None, turn);
             }
             Phase::Claiming(_)
@@ -180,12 +181,22 @@ impl Home {
 
     /// A holder has lost its name with a part of the log, and another has it.
     pub(super) fn lose_name(&mut self, name: &[u8], by: ClaimId, turn: &mut Turn<'_>) {
-        if let Some(own) = self.shared.own_mut(name, by)
-            && let Phase::Lost(_) = own.phase
-        {
-            own.phase = Phase::Held;
-            let letter = ToEdge::TakenOver { connection: own.connection, is_clean: false };
-            turn.out.post(own.edge, letter);
+        let Some(own) = self.shared.own_mut(name, by) else {
+            return;
+        };
+        match own.phase {
+            Phase::Lost(_) => {
+                own.phase = Phase::Held;
+                let letter = ToEdge::TakenOver { connection: own.connection, is_clean: false };
+                turn.out.post(own.edge, letter);
+            }
+            // Its last session does not count.
+            Phase::Leaving(_) => self.shared.keep_own(name, |own| own.id != by),
+            Phase::Claiming(_)
+            | Phase::Void(_)
+            | Phase::Waiting(_)
+            | Phase::Held
+            | Phase::Asleep => {}
         }
     }
 

@@ -57,10 +57,20 @@ pub enum Phase {
     /// It has the name, and the record of its claim was lost with a part of the log. The session is
     /// the newest that the log had.
     Lost(Option<Box<SleepingSession>>),
-    /// It has left with this session, which is written again at this time.
-    Leaving(Option<Box<SleepingSession>>, u64),
+    /// It has left, and the record of that has not come.
+    Leaving(LastSession),
     /// It has left, and its edge may have the will of its session.
     Asleep,
+}
+
+/// The last session of a connection that has left.
+#[derive(Debug, Hand)]
+pub struct LastSession {
+    pub session: Option<Box<SleepingSession>>,
+    /// It had lost the record of its claim, and takes the name again before it leaves.
+    pub is_lost: bool,
+    /// It is written again at this time of the home's clock, in milliseconds.
+    pub again_ms: u64,
 }
 
 impl Shared {
