@@ -453,8 +453,8 @@ fn the_will_of_a_node_that_is_gone_follows_once() {
     assert_eq!(heard[1..], [Heard::Claimed(3, 5)]);
 }
 
-/// The last session of a holder is lost on its way. Meanwhile, another connection takes the name and
-/// ends the session. The holder's home writes again: the session does not come back.
+/// The last session of a holder is lost on its way. Meanwhile, another connection takes the name
+/// and ends the session. The holder's home writes again: the session does not come back.
 #[test]
 fn a_last_session_that_comes_too_late_is_settled() {
     let mut world = World::new(2);
