@@ -75,6 +75,10 @@ pub(crate) struct Player<'a> {
     is_open: bool,
     /// The client has given up its last attempt.
     pub(crate) has_given_up: bool,
+    /// A step has answered an attempt.
+    has_answered: bool,
+    /// In wire mode, the client may have begun its next attempt before the application's last call.
+    next_may_be_stale: bool,
     /// The frames in the handshake of the last attempt.
     early: Vec<Value>,
     started: Instant,
@@ -95,6 +99,8 @@ impl<'a> Player<'a> {
             ended_ms: 0,
             is_open: false,
             has_given_up: false,
+            has_answered: false,
+            next_may_be_stale: false,
             early: Vec::new(),
             started: Instant::now(),
         }
@@ -286,7 +292,21 @@ impl<'a> Player<'a> {
             command.insert("payload".into(), json!(hex(&payload)));
         }
         let command = self.variables.fill(&Value::Object(command))?;
+        self.next_may_be_stale = self.mode == Mode::Wire && self.has_answered && !self.is_open;
         self.call(command)
+    }
+
+    /// Drops the next attempt, where the application has called without a connection. In real time
+    /// that attempt may have begun before the call, with its first frames in the handshake. The
+    /// attempt after it cannot: a client makes one at a time.
+    fn drop_stale_attempt(&mut self) -> Check {
+        if !std::mem::take(&mut self.next_may_be_stale) {
+            return Ok(());
+        }
+        self.wait(|seen| !seen.attempts.is_empty())?;
+        self.seen.attempts.pop_front();
+        self.ended_ms = self.clock_ms();
+        self.server.as_mut().map_or(Ok(()), |server| server.ignore(false))
     }
 
     fn connect(&mut self, url: &Value, step: &Map<String, Value>) -> Check {
@@ -299,6 +319,7 @@ impl<'a> Player<'a> {
         {
             self.time(at_ms)?;
         }
+        self.drop_stale_attempt()?;
         self.wait(|seen| !seen.attempts.is_empty())?;
         if let Some(frame) = self.seen.frames.front() {
             return Err(format!("on the last connection the client sent {frame}"));
@@ -326,6 +347,7 @@ impl<'a> Player<'a> {
             self.ended_ms = self.clock_ms();
         }
         self.is_open = accepts;
+        self.has_answered = true;
         let early = std::mem::take(&mut self.early);
         for frame in early.iter().filter(|_| accepts).filter_map(Value::as_str) {
             self.seen.frames.push_back(frames::decode(&bytes(frame)?)?);
