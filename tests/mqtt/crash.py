@@ -21,6 +21,7 @@ import os
 import random
 import re
 import selectors
+import socket
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,7 @@ KILLS, SESSIONS = 200, 300
 PUBLISHERS = 8
 BATCH = 5
 PATIENCE_S = 120
+RETRY_S = 0.2
 EXPIRY_S = 3600
 CONFIGURATION = """
 [[log]]
@@ -58,6 +60,8 @@ log = "disk"
 
 class Node:
     """A node on the same folder and port, however often it starts."""
+
+    may_refuse = False
 
     def __init__(self, crore: str, folder: Path) -> None:
         self.crore, self.folder = crore, folder
@@ -88,6 +92,9 @@ class Node:
 class Nodes:
     """The node of a cluster that the clients are at; another program kills it, and names the next one."""
 
+    # While the engine elects a leader.
+    may_refuse = True
+
     def __init__(self, address: str) -> None:
         self.address = address
 
@@ -113,10 +120,15 @@ class Client:
             properties.SessionExpiryInterval = EXPIRY_S
             self.more = {"clean_start": False, "properties": properties}
         self.connected = self.present = False
+        self.socket: socket.socket | None = None
+        self.refused_s: float | None = None
         self.mqtt.on_connect = self.on_connect
         self.mqtt.on_disconnect = self.on_disconnect
 
     def on_connect(self, _: object, __: object, flags: object, reason: object, ___: object) -> None:
+        if reason == "Server unavailable":
+            self.refused_s = time.monotonic()
+            return
         assert not reason.is_failure, reason
         self.connected, self.present = True, flags.session_present
 
@@ -154,16 +166,34 @@ class Crowd:
     """All clients, driven by one thread."""
 
     def __init__(self, node: Node | Nodes, clients: list[Client]) -> None:
-        self.node, self.clients = node, clients
+        self.node, self.clients, self.refusals = node, clients, 0
         self.selector = selectors.DefaultSelector()
 
     def connect(self) -> None:
-        host, port = self.node.address.split(":")
         for client in self.clients:
-            client.connected = False
-            client.mqtt.connect(host, int(port), **client.more)
-            self.selector.register(client.mqtt.socket(), selectors.EVENT_READ, client)
-        self.until(lambda: all(client.connected for client in self.clients), "every client is connected")
+            self.connect_one(client)
+        self.until(self.are_connected, "every client is connected")
+
+    def connect_one(self, client: Client) -> None:
+        host, port = self.node.address.split(":")
+        client.connected, client.refused_s = False, None
+        client.mqtt.connect(host, int(port), **client.more)
+        client.socket = client.mqtt.socket()
+        self.selector.register(client.socket, selectors.EVENT_READ, client)
+
+    def are_connected(self) -> bool:
+        refused = [client for client in self.clients if client.refused_s is not None]
+        # All of them first: a new socket may have the number of a closed one.
+        for client in refused:
+            assert self.node.may_refuse, f"the node has refused {client.name}"
+            if client.socket is not None:
+                self.selector.unregister(client.socket)
+                client.socket = None
+                self.refusals += 1
+        for client in refused:
+            if time.monotonic() > client.refused_s + RETRY_S:
+                self.connect_one(client)
+        return all(client.connected for client in self.clients)
 
     def turn(self) -> int:
         """Lets clients read, write and send their pings; returns the number of them that read."""
@@ -191,7 +221,7 @@ class Crowd:
         """The node is dead: every client sees the end of its connection."""
         for client in self.clients:
             client.connected = False
-            self.selector.unregister(client.mqtt.socket())
+            self.selector.unregister(client.socket)
             while client.mqtt.socket() is not None and client.mqtt.loop_read() == paho.MQTT_ERR_SUCCESS:
                 pass
 
@@ -264,6 +294,8 @@ def run(node: Node | Nodes, kills: int, sessions: int) -> list[str]:
             found, end = more, time.monotonic() + PATIENCE_S
     faults += [f"{reader.name} ({reader.filter}, QoS {reader.qos}) misses {lost}" for reader in every if (lost := missing(reader))]
     faults += [text for reader in every for text in reader.disorder]
+    if crowd.refusals:
+        print(f"{crowd.refusals} refusals of a connection while the engine was not available")
     for (published, subscribed), times in repeats(every).items():
         again = sum(times.values()) - len(times)
         print(f"QoS {published} to QoS {subscribed}: {len(times)} messages, {again} of them came again")
