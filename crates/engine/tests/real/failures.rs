@@ -12,7 +12,12 @@ const PARTITIONS: u32 = 4;
 /// Publishes to all partitions, while `fail` breaks brokers, and compares at the end.
 fn under_load(world: &mut World, load: Duration, mut fail: impl FnMut(&mut World, Duration)) {
     world.create(PARTITIONS, 3, &[("min.insync.replicas", "2")]);
-    let settings = EngineSettings { request_timeout_ms: 3_000, ..world.settings(PARTITIONS) };
+    // The homes keep all letters, and give no credit back.
+    let settings = EngineSettings {
+        request_timeout_ms: 3_000,
+        credit_bytes: u32::MAX,
+        ..world.settings(PARTITIONS)
+    };
     let (node, other) = (Node::start(settings.clone(), 1), Node::start(settings, 2));
     node.wait_until_available(PARTITIONS);
     other.wait_until_available(PARTITIONS);

@@ -170,7 +170,7 @@ impl Node {
         Node { engine, run, letters }
     }
 
-    /// Waits until the letters fit, with the credit for them returned.
+    /// Waits until the letters fit.
     pub fn wait_for<T>(
         &self,
         expected: &str,
