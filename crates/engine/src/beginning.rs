@@ -101,6 +101,12 @@ pub(crate) fn kept_ms_wanted(log: &EngineLog) -> u64 {
     served_ms.saturating_add(log.once_ms.saturating_mul(2))
 }
 
+/// The time from which on a compacted partition that begins must meet every record, in milliseconds
+/// since 1970. One without records has none to miss before the question about its end.
+pub(crate) fn whole_from_ms(restart: &Restart, asked_ms: u64) -> u64 {
+    if restart.head <= restart.after { asked_ms } else { restart.complete_from_ms }
+}
+
 /// An offset, and the lineage of its record. None: no record is as late.
 pub(crate) type Found = Option<(u64, Option<u32>)>;
 
@@ -295,6 +301,24 @@ mod tests {
     }
 
     /// Records that a node does not read are older than a time that it knows.
+    /// The first record of a partition that was empty comes long after 1970, and follows none that
+    /// compaction could have removed.
+    #[test]
+    fn an_empty_partition_is_whole_from_its_beginning() {
+        let restart = |head| Restart {
+            partition: PartitionId(0),
+            topic_id: 1,
+            lineages: Vec::new(),
+            after: 5,
+            complete_from_ms: 70,
+            primed_through: 5,
+            follows_mirror: false,
+            head,
+        };
+        assert_eq!(whole_from_ms(&restart(5), 9_000), 9_000);
+        assert_eq!(whole_from_ms(&restart(6), 9_000), 70);
+    }
+
     #[test]
     fn a_node_knows_how_far_back_it_reads() {
         let check = |log: EngineLog, first, kept_ms, expected| {

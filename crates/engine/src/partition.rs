@@ -48,6 +48,9 @@ pub(crate) enum Life {
 pub(crate) struct Reading {
     /// The next offset.
     pub(crate) next: u64,
+    /// A reader has been given this place. Until then, records come from a reader of the life
+    /// before, whose place is another.
+    pub(crate) is_assigned: bool,
     /// The lineage of the last record.
     pub(crate) lineage: Option<u32>,
     /// The greatest end that the engine has told.
@@ -121,6 +124,7 @@ impl Partition {
         self.cost = 0;
         self.life = Life::Reading(Reading {
             next,
+            is_assigned: false,
             lineage,
             end: head,
             head,
@@ -153,7 +157,7 @@ impl Partition {
     /// A record of a compacted topic comes. Whether others before it may be missing, because the
     /// tail is further behind than the time for which the engine compacts nothing.
     pub(crate) fn meets_compaction(&mut self, time_ms: u64, unix_ms: u64, lag_ms: u64) -> bool {
-        let Some(reading) = self.reading_mut() else { return false };
+        let Some(reading) = self.assigned_mut() else { return false };
         let Some(whole_ms) = reading.whole_ms.filter(|whole_ms| time_ms >= *whole_ms) else {
             // Before that compaction is expected.
             return false;
@@ -172,6 +176,18 @@ impl Partition {
         }
     }
 
+    /// The present reader has the partition's place.
+    pub(crate) fn assigned(&mut self) {
+        if let Some(reading) = self.reading_mut() {
+            reading.is_assigned = true;
+        }
+    }
+
+    /// The place, for records of the present reader.
+    fn assigned_mut(&mut self) -> Option<&mut Reading> {
+        self.reading_mut().filter(|reading| reading.is_assigned)
+    }
+
     fn reading_mut(&mut self) -> Option<&mut Reading> {
         match &mut self.life {
             Life::Reading(reading) => Some(reading),
@@ -181,7 +197,7 @@ impl Partition {
 
     /// A record was read, message or not.
     pub(crate) fn meet(&mut self, offset: u64, lineage: u32, now_ms: u64) -> Verdict {
-        let Some(reading) = self.reading_mut() else { return Verdict::Known };
+        let Some(reading) = self.assigned_mut() else { return Verdict::Known };
         reading.heard_ms = now_ms;
         if offset < reading.next {
             return Verdict::Known;
@@ -210,7 +226,7 @@ impl Partition {
 
     /// Everything below this offset has been read, and there is nothing more.
     pub(crate) fn settle(&mut self, offset: u64, now_ms: u64) {
-        if let Some(reading) = self.reading_mut() {
+        if let Some(reading) = self.assigned_mut() {
             reading.heard_ms = now_ms;
             reading.next = reading.next.max(offset);
             reading.end = reading.end.max(reading.next);
@@ -309,7 +325,23 @@ mod tests {
     fn begun() -> Partition {
         let mut partition = Partition::new(PartitionId(7), HomeId(0), 0, 7);
         partition.begin(100, Some(3), 110, 0);
+        partition.assigned();
         partition
+    }
+
+    /// Records of the life before must not move the place: those before them would be lost.
+    #[test]
+    fn records_of_an_earlier_reader_are_not_taken() {
+        let mut partition = Partition::new(PartitionId(7), HomeId(0), 0, 7);
+        partition.begin(100, None, 110, 0);
+        partition.is_whole_from(0);
+        assert_eq!(partition.meet(101, 3, 1), Verdict::Known);
+        partition.settle(110, 1);
+        assert!(!partition.meets_compaction(5, 9_000_000, 1));
+        assert_eq!(partition.reading().map(|it| it.next), Some(100));
+        partition.assigned();
+        assert_eq!(partition.meet(100, 3, 1), Verdict::New);
+        assert_eq!(partition.meet(101, 3, 1), Verdict::New);
     }
 
     #[test]
@@ -409,6 +441,7 @@ mod tests {
         assert_eq!(partition.examine(90, 2_000, 2_000), None);
         assert_eq!(partition.examine(90, 9_000, 2_000), None, "the lineage decides");
         partition.begin(100, None, 110, 0);
+        partition.assigned();
         partition.settle(105, 0);
         assert_eq!(partition.examine(105, 2_000, 2_000), None, "the head was 110");
         assert_eq!(partition.examine(110, 3_000, 2_000), None, "it is there after all");

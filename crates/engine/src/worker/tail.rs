@@ -285,6 +285,9 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             places.retain(|place| place.leader_epoch.is_some());
             if places.is_empty() { Ok(()) } else { self.reader.client.seek(&places, SEEK_MS) }
         });
+        if assigned.is_ok() {
+            self.partitions.iter_mut().for_each(Partition::assigned);
+        }
         if let Err(error) = assigned {
             self.statistics.errors += 1;
             self.reader.is_stale = true;

@@ -4,7 +4,9 @@
 //! No answer is a failure that is repeated; an answer to a question that was forgotten is dropped.
 
 use super::Worker;
-use crate::beginning::{Found, Known, Question, begin, follow, following_from_ms, topic_id};
+use crate::beginning::{
+    Found, Known, Question, begin, follow, following_from_ms, topic_id, whole_from_ms,
+};
 use crate::partition::{Finding, Life, Partition};
 use crate::settings::Severity;
 use broker::engine::{EngineLetter, MirrorEnd, Restart};
@@ -365,7 +367,8 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
             let mirror = self.mirrored(index);
             let followed = mirror.and_then(|mirror| follow(log, mirror, known, answers, &cold));
             let restart = followed.unwrap_or(cold);
-            self.restart(index, restart, answers[Question::First as usize]);
+            let first = answers[Question::First as usize];
+            self.restart(index, restart, (first, known.asked_ms));
         }
     }
 
@@ -376,7 +379,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         place.mirrored.as_ref()
     }
 
-    fn restart(&mut self, index: usize, restart: Restart, first: Found) {
+    fn restart(&mut self, index: usize, restart: Restart, (first, asked_ms): (Found, u64)) {
         let Partition { log, place, .. } = self.partitions[index];
         self.settings.logs[log].partitions[place as usize].mirrored = None;
         if let Some(next) = self.watch.lost.remove(&index) {
@@ -396,7 +399,7 @@ impl<P: Fn(HomeId, EngineLetter) + Send + 'static> Worker<P> {
         self.say(Severity::Info, &line);
         self.partitions[index].begin(restart.after, None, restart.head, self.now_ms);
         if self.settings.logs[log].is_compacted {
-            self.partitions[index].is_whole_from(restart.complete_from_ms);
+            self.partitions[index].is_whole_from(whole_from_ms(&restart, asked_ms));
         }
         self.reader.is_stale = true;
         self.letter(self.partitions[index].home, EngineLetter::Restart(restart));
