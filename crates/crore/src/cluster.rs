@@ -235,6 +235,7 @@ impl Joining {
             waiting: Vec::new(),
             reported: None,
             was_draining: false,
+            told: Vec::new(),
             namesakes: 0,
             has_failed: false,
             is_unheard: false,

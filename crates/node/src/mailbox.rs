@@ -76,13 +76,8 @@ pub enum Control {
     },
     /// Publish on a topic of the node itself.
     Publish(OwnMessage),
-    /// A node of the cluster lives, or does not.
-    NodeLives {
-        /// Its name.
-        node: String,
-        /// Whether it lives.
-        lives: bool,
-    },
+    /// The living nodes of the cluster, by name.
+    NodesLive(Arc<[String]>),
     /// A revocation was added: check all entitlements.
     Revoked,
     /// Apply these settings, which renew the previous ones.

@@ -345,9 +345,9 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 self.edge.drain(window_ms);
             }
             Control::Publish(message) => self.edge.publish_own(&message),
-            Control::NodeLives { node, lives } => {
+            Control::NodesLive(names) => {
                 if let Some(home) = &mut self.home {
-                    home.node_lives(self.now, &node, lives);
+                    home.nodes_live(self.now, &names);
                 }
             }
             Control::Revoked => self.edge.revocations_changed(),

@@ -331,10 +331,11 @@ impl Node {
         }
     }
 
-    /// Says whether a node of the cluster lives: sessions of one that does not continue elsewhere.
-    pub fn tell_of_node(&self, name: &str, lives: bool) {
+    /// Names the living nodes of the cluster: sessions of all others continue elsewhere.
+    pub fn tell_of_nodes(&self, living: &[String]) {
+        let living: Arc<[String]> = living.into();
         for shard in self.shards.0.iter() {
-            shard.send(Post::Control(Control::NodeLives { node: name.to_owned(), lives }));
+            shard.send(Post::Control(Control::NodesLive(Arc::clone(&living))));
         }
     }
 

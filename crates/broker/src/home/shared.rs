@@ -479,7 +479,7 @@ impl Home {
             for id in ids {
                 self.own_is_due(&name, id, turn);
             }
-            let is_gone = |entry: &Entry| entry.is_held && self.shared.gone.contains(&entry.node);
+            let is_gone = |entry: &Entry| entry.is_held && self.shared.is_gone(&entry.node);
             if self.shared.entry(&name).is_some_and(is_gone) {
                 self.put_to_sleep(&name, turn);
             }

@@ -171,9 +171,9 @@ impl World {
     fn append(&mut self, node: usize) {
         let proposed = std::mem::take(&mut self.nodes[node].proposed);
         for EnginePublish { name, publication, restored, .. } in proposed {
-            let offset = self.log.len() as u64 + 1;
+            let (offset, lineage) = (self.log.len() as u64 + 1, 1);
             let (name, time_ms) = (Some(name), self.now_ms);
-            self.log.push(TailRecord { offset, lineage: 1, time_ms, name, publication, restored });
+            self.log.push(TailRecord { offset, lineage, time_ms, name, publication, restored });
         }
     }
 
@@ -204,8 +204,10 @@ impl World {
     /// A node is gone, as all nodes hear.
     fn gone(&mut self, name: &str) {
         let now = self.now();
+        let names = (0..self.nodes.len()).map(|node| format!("n{node}"));
+        let living: Vec<String> = names.filter(|living| living != name).collect();
         for node in &mut self.nodes {
-            node.home.node_lives(now, name, false);
+            node.home.nodes_live(now, &living);
         }
     }
 
@@ -451,6 +453,24 @@ fn the_will_of_a_node_that_is_gone_follows_once() {
     let heard = world.settle();
     assert!(matches!(heard[0], Heard::TakenOver(index, false) if index > 1_000), "{heard:?}");
     assert_eq!(heard[1..], [Heard::Claimed(3, 5)]);
+}
+
+/// The node may have gone before all others started.
+#[test]
+fn the_will_of_a_node_that_others_never_met_follows() {
+    let mut world = World::new(3);
+    world.claim(2, 1);
+    world.settle();
+    world.keep(2, 1, 5);
+    world.settle();
+    world.nodes.truncate(2);
+    for node in 0..2 {
+        world.nodes[node] = world.started(node);
+    }
+    world.gone("n2");
+    world.settle();
+    assert_eq!(world.wait(10_000), [Heard::Will(10)]);
+    assert_eq!(world.asleep(), [1, 1]);
 }
 
 /// The last session of a holder is lost on its way. Meanwhile, another connection takes the name

@@ -72,6 +72,8 @@ pub struct Follower {
     pub reported: Option<Instant>,
     /// Whether the last report said that the node drains.
     pub was_draining: bool,
+    /// The living nodes, as homes know them.
+    pub told: Vec<String>,
     /// Reports of other processes under this name.
     pub namesakes: u32,
     /// The changes could not be stored; the log says so once.
@@ -106,6 +108,7 @@ impl Follower {
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
+            self.tell_of_nodes();
             self.apply();
             self.revoke_tickets();
             self.report();
@@ -147,8 +150,25 @@ impl Follower {
         }
     }
 
-    /// Tells homes of nodes that have joined or left, and publishes them if the configuration asks
-    /// for it. All nodes do; in
+    /// Tells homes which nodes live, once this node's own report has come: before that, the age of
+    /// other reports is not known.
+    fn tell_of_nodes(&mut self) {
+        let living = {
+            let state = self.shared.state();
+            let living = state.members().filter(|member| member.is_living);
+            living.map(|member| member.name.to_owned()).collect::<Vec<String>>()
+        };
+        if !living.contains(&self.name) {
+            return;
+        }
+        let node = self.surroundings.node.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(node) = node.as_ref().filter(|_| self.told != living) {
+            node.tell_of_nodes(&living);
+            self.told = living;
+        }
+    }
+
+    /// Publishes nodes that have joined or left, if the configuration asks for it. All nodes do; in
     /// a log of the engine, the first of these messages stands for all.
     fn publish_changes(&self, changes: &[MemberChange]) {
         let node = self.surroundings.node.read().unwrap_or_else(PoisonError::into_inner);
@@ -157,7 +177,6 @@ impl Follower {
         };
         let are_published = self.surroundings.reloader.read::<options::Sys>().nodes;
         for MemberChange { name, kind, time_ms } in changes {
-            node.tell_of_node(name, matches!(kind, MemberChangeKind::Joined));
             if !are_published {
                 continue;
             }

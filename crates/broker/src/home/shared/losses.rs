@@ -12,6 +12,7 @@ use super::entry::{ClaimId, Entry, Step};
 use super::names::{Own, Phase};
 use crate::mail::{Code, ToEdge, Will};
 use crate::now::Now;
+use std::collections::BTreeSet;
 use stdx::chunk::Slice;
 use stdx::hash::{Seed, keyed};
 
@@ -72,6 +73,7 @@ impl Home {
             }
         }
         self.end_former_runs(local, turn);
+        self.end_gone_nodes(|of| of == local);
     }
 
     /// A holder takes its name again, unless its claim is there, or another has the name.
@@ -113,23 +115,24 @@ impl Home {
         }
     }
 
-    /// A node of the cluster lives, or does not: it has left, or reports itself no more.
-    pub fn node_lives(&mut self, now: Now, node: &str, lives: bool) {
+    /// The living nodes of the cluster, by name; among them is this one, or not.
+    pub fn nodes_live(&mut self, now: Now, living: &[String]) {
         self.elapsed.advance(now);
-        if lives {
-            self.shared.gone.remove(node);
-        } else if node != self.settings.node_name {
-            self.end_node(node);
-        }
+        let mut living: BTreeSet<Box<str>> = living.iter().map(|it| it.as_str().into()).collect();
+        living.insert(self.settings.node_name.as_str().into());
+        self.shared.living = Some(living);
+        self.end_gone_nodes(|_| true);
     }
 
-    /// A node has left the cluster, or reports itself no more: the sessions that it had sleep, and
-    /// their wills are published. Each node looks at a name at another time, and the first one
+    /// Nodes have left the cluster, or report themselves no more: the sessions that they had sleep,
+    /// and their wills are published. Each node looks at a name at another time, and the first one
     /// writes.
-    fn end_node(&mut self, node: &str) {
-        self.shared.gone.insert(node.into());
+    fn end_gone_nodes(&mut self, is_concerned: impl Fn(u32) -> bool) {
+        let is_gone = |local: u32, entry: &Entry| {
+            is_concerned(local) && entry.is_held && self.shared.is_gone(&entry.node)
+        };
         let held = self.shared.known.iter();
-        let held = held.filter(|(_, (_, entry))| entry.is_held && &*entry.node == node);
+        let held = held.filter(|(_, (local, entry))| is_gone(*local, entry));
         let names: Vec<(Box<[u8]>, u32)> =
             held.map(|(name, (local, _))| (name.clone(), *local)).collect();
         for (name, local) in names {

@@ -30,8 +30,9 @@ pub(in crate::home) struct Shared {
     sleeping: u64,
     /// The number of the newest claim.
     pub claims: u64,
-    /// Nodes that have left the cluster: the holders that were there have ended.
-    pub gone: BTreeSet<Box<str>>,
+    /// The living nodes of the cluster, by name: the holders of all others have ended. None before
+    /// the node's own report has come.
+    pub living: Option<BTreeSet<Box<str>>>,
 }
 
 /// A connection of this node.
@@ -86,6 +87,11 @@ impl Shared {
             + tree_bytes(self.own.len(), size_of::<(Box<[u8]>, Vec<Own>)>() + size_of::<Own>())
             + tree_bytes(self.due.len(), size_of::<(u64, Box<[u8]>)>())
             + tree_bytes(self.expiring.len(), size_of::<(u64, Box<[u8]>)>())
+    }
+
+    /// Whether a node has left the cluster.
+    pub fn is_gone(&self, node: &str) -> bool {
+        self.living.as_ref().is_some_and(|living| !living.contains(node))
     }
 
     /// The next time at which a name is to be looked at; milliseconds of the home's clock.
