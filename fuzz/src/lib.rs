@@ -13,6 +13,7 @@ mod handed;
 mod http;
 mod mqtt;
 mod native;
+mod node_record;
 mod proxy;
 pub mod seeds;
 mod shard;
@@ -34,6 +35,7 @@ pub use handed::handed;
 pub use http::{event_stream, http_body, http_request, http_response, http_target};
 pub use mqtt::{mqtt_client, mqtt_server};
 pub use native::{json_client_frame, json_server_frame, native_client_frame, native_server_frame};
+pub use node_record::node_record;
 pub use proxy::proxy;
 pub use shard::shard;
 pub use store::{store_index, store_segment};
@@ -68,6 +70,7 @@ pub const TARGETS: &[(&str, Target)] = targets![
     handed,
     mqtt_client,
     mqtt_server,
+    node_record,
     proxy,
     shard,
     store_index,

@@ -27,6 +27,7 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         "handed" => crate::handed::seeds(),
         "mqtt_client" => crate::mqtt::seeds(true),
         "mqtt_server" => crate::mqtt::seeds(false),
+        "node_record" => crate::node_record::seeds(),
         "native_client_frame" => vectors(include_str!("../../spec/vectors/client_frames.json")),
         "native_server_frame" => vectors(include_str!("../../spec/vectors/server_frames.json")),
         "json_client_frame" => client_texts(),

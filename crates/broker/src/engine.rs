@@ -67,6 +67,9 @@ pub struct EnginePublish {
     pub publication: Publication,
     /// It is the retained message of its topic once more.
     pub restored: Option<Box<Restored>>,
+    /// The payload is not a message, but a node's record of its groups for other nodes. It belongs
+    /// into this partition, whatever its topic.
+    pub is_register: bool,
 }
 
 /// The origin of a retained message that a home has written again, behind a record that all nodes
@@ -141,6 +144,8 @@ pub struct TailRecord {
     pub publication: Publication,
     /// It repeats the retained message of its topic, and subscribers do not get it.
     pub restored: Option<Box<Restored>>,
+    /// The payload is not a message, but a node's record of its groups for other nodes.
+    pub is_register: bool,
 }
 
 /// The beginning of a partition's life at a node.

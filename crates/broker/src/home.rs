@@ -377,7 +377,7 @@ impl Home {
         self.elapsed.advance(now);
         let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
         self.end_sessions(turn);
-        self.groups.end_sleepers(turn.now_ms);
+        self.look_at_groups(turn);
         self.tell_of_sleepers(turn);
         let more_expired = self.evict_expired(PUMP_EVICTIONS_MAX, turn);
         let more_old = self.dedup.sweep(self.elapsed.ms);
@@ -571,8 +571,9 @@ impl Home {
         let ahead_ms = self.next_look_ahead();
         let mirrors_ms = self.next_look_at_mirrors();
         let shared_ms = self.shared.next_ms();
+        let groups_ms = self.next_look_at_groups();
         let all_ms = [expiry_ms, look_ms, told_ms, engine_ms, ahead_ms, mirrors_ms, shared_ms];
-        let soonest_ms = all_ms.into_iter().flatten().min();
+        let soonest_ms = all_ms.into_iter().chain([groups_ms]).flatten().min();
         soonest_ms.map(|ms| self.elapsed.monotonic_at(ms))
     }
 

@@ -108,6 +108,11 @@ pub fn session_topic(client: &[u8]) -> String {
     format!("{SESSIONS}{name}")
 }
 
+/// The name of a node's records about its groups. They are no messages: any partition has them.
+pub fn groups_topic(node: &str) -> String {
+    format!("$groups/{node}")
+}
+
 /// The client of a session's topic.
 pub fn name_of_session(topic: &str) -> Option<String> {
     let mut name = String::new();

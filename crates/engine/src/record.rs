@@ -5,7 +5,9 @@
 //! that internal headers do not reach browsers. `crore.n` names a publication of a node (run and
 //! counter), `crore.p` its producer (connection, sequence, id), `crore.k` is its idempotency key.
 //! `crore.r` says that the record repeats a retained message for other nodes only (epoch, offset,
-//! time, offset up to which the node had read). Numbers have 8 bytes, the lowest first.
+//! time, offset up to which the node had read). `crore.g` marks a node's record of its groups: no
+//! message, with its whole name as the key, and in any partition. Numbers have 8 bytes, the lowest
+//! first.
 //!
 //! An empty message that removes its topic's retained message has no value: compaction removes its
 //! key. So a record of another producer without a value removes it, too, and is an empty message.
@@ -104,6 +106,9 @@ pub struct OutRecord<'a> {
 /// Longest attributes of a message, in bytes, as for messages of clients.
 const ATTRIBUTES_BYTES_MAX: usize = 16 << 10;
 
+/// Longest record of a node's groups, in bytes.
+const REGISTER_BYTES_MAX: usize = 1 << 20;
+
 const CONTENT_TYPE: &CStr = c"content-type";
 const TAG_PREFIX: &str = "crore.tag.";
 const EVENT_PREFIX: &str = "ce_";
@@ -111,6 +116,7 @@ const NAME: &CStr = c"crore.n";
 const PRODUCER: &CStr = c"crore.p";
 const KEY: &CStr = c"crore.k";
 const RESTORED: &CStr = c"crore.r";
+const REGISTER: &CStr = c"crore.g";
 /// Properties that only MQTT has: a byte with the QoS and one (bits 0 and 1) and the declaration of
 /// a text (bit 2), then further fields as a record has them.
 const MQTT: &CStr = c"crore.m";
@@ -123,6 +129,11 @@ impl Mapping {
     pub fn to_record<'a>(&self, publish: &'a EnginePublish) -> Result<OutRecord<'a>, Code> {
         let Publication { topic, attributes, payload, producer, idempotency_key, .. } =
             &publish.publication;
+        if publish.is_register {
+            let name = pair(publish.name.run, publish.name.counter);
+            let headers = vec![(NAME.to_owned(), name), (REGISTER.to_owned(), Vec::new())];
+            return Ok(OutRecord { key: topic, value: Some(payload), headers });
+        }
         let key = topic.strip_prefix(self.topic_prefix.as_bytes()).ok_or(Code::Internal)?;
         if key.is_empty() {
             return Err(Code::MalformedTopic);
@@ -175,6 +186,9 @@ impl Mapping {
             (None, None) => return Err(Unroutable::NoKey),
         };
         let headers = self.read_headers(record.headers)?;
+        if headers.is_register {
+            return register(record, headers.name, memory);
+        }
         let payload = match record.value {
             Some(value) if self.foreign.strips_schema_id && headers.name.is_none() => {
                 without_schema_id(value)?
@@ -218,6 +232,7 @@ impl Mapping {
             name: headers.name,
             publication,
             restored: headers.restored.map(Box::new),
+            is_register: false,
         })
     }
 
@@ -246,6 +261,8 @@ impl Mapping {
                 read.key = value;
             } else if name == RESTORED.to_bytes() {
                 read.restored = Some(restored(value).ok_or(Unroutable::InvalidHeader)?);
+            } else if name == REGISTER.to_bytes() {
+                read.is_register = true;
             } else if name == MQTT.to_bytes() {
                 let is_valid = value.first().is_some_and(|first| *first < 8);
                 let further = value.get(1..).unwrap_or_default();
@@ -258,7 +275,10 @@ impl Mapping {
             }
         }
         // Only a node writes it, and only where messages are retained.
-        if read.restored.is_some() && (read.name.is_none() || !self.is_compacted) {
+        let is_restored = read.restored.is_some();
+        if is_restored && !self.is_compacted
+            || read.name.is_none() && (is_restored || read.is_register)
+        {
             return Err(Unroutable::InvalidHeader);
         }
         Ok(read)
@@ -293,7 +313,30 @@ struct Headers<'a> {
     producer: Option<(u64, u64, &'a [u8])>,
     key: &'a [u8],
     restored: Option<Restored>,
+    is_register: bool,
     mqtt: &'a [u8],
+}
+
+/// A node's record of its groups.
+fn register(
+    record: &RawRecord<'_>,
+    name: Option<RunName>,
+    memory: &mut Memory,
+) -> Result<TailRecord, Unroutable> {
+    let (topic, value) = (record.key.unwrap_or_default(), record.value.unwrap_or_default());
+    if value.len() > REGISTER_BYTES_MAX {
+        return Err(Unroutable::TooLong);
+    }
+    let (topic, payload) = (memory.copy(&[topic]), memory.copy(&[value]));
+    Ok(TailRecord {
+        offset: record.offset.saturating_add(1),
+        lineage: record.lineage,
+        time_ms: record.time_ms,
+        name,
+        publication: Publication { topic, payload, ..Publication::default() },
+        restored: None,
+        is_register: true,
+    })
 }
 
 /// The bit of [`MQTT`] for a payload that its publisher declares a text.
@@ -440,6 +483,35 @@ mod tests {
         }
     }
 
+    /// It lies in any partition, and only nodes write it.
+    #[test]
+    fn a_record_of_groups_is_no_message() {
+        let name = RunName { run: 8, counter: 9 };
+        let publication = Publication {
+            topic: Slice::copy_of(b"$groups/n1"),
+            payload: Slice::copy_of(b"any bytes"),
+            ..Publication::default()
+        };
+        let partition = PartitionId(0);
+        let sent =
+            EnginePublish { partition, name, publication, restored: None, is_register: true };
+        let mapping = Mapping { partitions_count: 8, ..mapping() };
+        let record = mapping.to_record(&sent).expect("a record");
+        assert_eq!(record.key, b"$groups/n1");
+        let headers: Vec<(&[u8], &[u8])> =
+            record.headers.iter().map(|(name, value)| (name.to_bytes(), &value[..])).collect();
+        for place in 0..8 {
+            let raw = RawRecord { value: record.value, ..raw(Some(record.key), &headers) };
+            let back = mapping.to_message(place, &raw, &mut Memory::default()).expect("a record");
+            assert!(back.is_register);
+            assert_eq!((back.name, &*back.publication.payload), (Some(name), &b"any bytes"[..]));
+        }
+        assert_eq!(
+            read(&raw(Some(record.key), &headers[1..])).err(),
+            Some(Unroutable::InvalidHeader)
+        );
+    }
+
     #[test]
     fn a_publication_comes_back_from_its_record() {
         let name = RunName { run: 8, counter: 9 };
@@ -448,6 +520,7 @@ mod tests {
             name,
             publication: publication(),
             restored: None,
+            is_register: false,
         };
         let mapping = mapping();
         let record = mapping.to_record(&sent).expect("a record");
@@ -502,7 +575,8 @@ mod tests {
             let payload = Slice::copy_of(payload);
             let publication = Publication { retain, payload, ..publication() };
             let partition = PartitionId(0);
-            let sent = EnginePublish { partition, name, publication, restored: None };
+            let sent =
+                EnginePublish { partition, name, publication, restored: None, is_register: false };
             mapping().to_record(&sent).expect("a record").value.is_none()
         };
         assert!(is_tombstone(true, b""));
@@ -519,7 +593,8 @@ mod tests {
         let publication = Publication { topic, retain: true, ..Publication::default() };
         let partition = PartitionId(0);
         let boxed = Some(Box::new(restored));
-        let sent = EnginePublish { partition, name, publication, restored: boxed.clone() };
+        let restored = boxed.clone();
+        let sent = EnginePublish { partition, name, publication, restored, is_register: false };
         let (mapping, mut memory) = (mapping(), Memory::default());
         let record = mapping.to_record(&sent).expect("a record");
         let headers: Vec<(&[u8], &[u8])> =

@@ -331,7 +331,8 @@ impl Node {
         }
     }
 
-    /// Names the living nodes of the cluster: sessions of all others continue elsewhere.
+    /// Names the living nodes of the cluster: sessions and messages of all others continue
+    /// elsewhere.
     pub fn tell_of_nodes(&self, living: &[String]) {
         let living: Arc<[String]> = living.into();
         for shard in self.shards.0.iter() {

@@ -110,6 +110,7 @@ fn restart(lineages: &[(u32, u64)], after: u64, head: u64) -> EngineLetter {
 fn tail(lineage: u32, offsets: &[u64], through: u64) -> EngineLetter {
     let record = |&offset: &u64| TailRecord {
         restored: None,
+        is_register: false,
         offset,
         lineage,
         time_ms: 0,

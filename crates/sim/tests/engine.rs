@@ -63,7 +63,13 @@ impl World {
             ..Publication::default()
         };
         let name = RunName { run: node as u64, counter: self.counter };
-        let publish = EnginePublish { partition: PARTITION, name, publication, restored: None };
+        let publish = EnginePublish {
+            partition: PARTITION,
+            name,
+            publication,
+            restored: None,
+            is_register: false,
+        };
         self.engine.ask(node, 0, vec![EngineRequest::Publish(publish)]);
         self.counter
     }

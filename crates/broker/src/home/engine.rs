@@ -159,6 +159,16 @@ impl EnginePartition {
 }
 
 impl Home {
+    /// Names a record of this home that no publisher waits for.
+    pub(super) fn next_engine_name(&mut self, local: u32) -> Option<RunName> {
+        Some(self.engine_of(local)?.pending.next_name())
+    }
+
+    /// The offset up to which the tail of a partition is read.
+    pub(super) fn tailed_through(&self, local: u32) -> Option<u64> {
+        Some(self.partitions[local as usize].engine.as_deref()?.through)
+    }
+
     fn engine_of(&mut self, local: u32) -> Option<&mut EnginePartition> {
         self.partitions[local as usize].engine.as_deref_mut()
     }
@@ -203,7 +213,13 @@ impl Home {
             debug_assert!(false, "offsets of the tail rise");
             return;
         };
-        let TailRecord { offset, lineage, time_ms, name, ref publication, ref restored } = record;
+        if record.is_register {
+            self.reach_record(local, record.offset, record.lineage, turn);
+            self.partitions[local as usize].log.skip_to(record.offset + 1);
+            return self.take_register(local, &record, turn);
+        }
+        let TailRecord { offset, lineage, time_ms, name, ref publication, ref restored, .. } =
+            record;
         let mut retains = engine.retains.as_deref_mut();
         let is_filling = retains.as_deref_mut().is_some_and(|it| it.is_filling(time_ms));
         if is_filling || restored.is_some() {
@@ -513,6 +529,7 @@ impl Home {
             self.forget_retained(local);
             self.restart_shared(local, turn);
         }
+        self.restart_groups(local);
         // Pages behind a head of the former life: their subscriptions have ended.
         let scans = self.scans_ahead.extract_if(.., |(_, scan)| scan.local == local);
         for (from, scan) in scans {

@@ -8,9 +8,16 @@
 //!
 //! A group lasts while it has a member, or while a session that was one sleeps.
 //!
+//! In a partition of the engine, the nodes of a cluster share a group's messages ([`peers`]): a
+//! node hands out its own part, and passes the others over.
+//!
 //! Invariants: a message of a partition that is not behind is handed out when it is appended; a
 //! member has at most its room of messages; every message that was handed out is acknowledged,
 //! with a member, or waits to be handed out again.
+
+mod nodes;
+mod peers;
+mod register;
 
 use super::Home;
 use super::filters::{begin_of_group, parse_filter};
@@ -23,12 +30,17 @@ use crate::mail::{
     PageLimits, ReadFilter, ReadMode, RequestClass, ToEdge,
 };
 use crate::settings::GroupOrder;
+use nodes::{Ended, Inherited, Nodes};
+pub(super) use register::DebtId;
 use std::collections::{BTreeMap, VecDeque};
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
 use stdx::hash::{Seed, keyed};
 use stdx::key::Key;
 use stdx::memory::tree_bytes;
+
+/// A group waits so long for a session that continues at another node, in milliseconds.
+const MOVING_MS: u64 = 30_000;
 
 /// See the module.
 #[derive(Debug, Default, Hand)]
@@ -41,6 +53,11 @@ pub(super) struct Groups {
     members: BTreeMap<(EdgeId, u64), Box<[u8]>>,
     /// No session leaves its group before, in milliseconds since 1970.
     next_end_ms: u64,
+    /// The groups of all nodes in each partition of the engine, by the home's own number of it.
+    nodes: BTreeMap<u32, Nodes>,
+    ended: Ended,
+    /// The next look at the clock, in milliseconds of the home's clock.
+    pub look_ms: u64,
 }
 
 /// A group.
@@ -55,6 +72,8 @@ struct Group {
     cursors: Vec<Cursor>,
     /// Messages of members that have left; the next one first.
     returned: VecDeque<Handed>,
+    /// Debts of other nodes that this one has inherited.
+    inherited: Vec<Inherited>,
 }
 
 /// The place of a group in a partition.
@@ -83,6 +102,8 @@ struct Handed {
     offset: u64,
     topic: Slice,
     record: Slice,
+    /// The inherited debt that it is of.
+    debt: Option<DebtId>,
 }
 
 impl Joined {
@@ -110,12 +131,27 @@ impl Group {
         }
     }
 
+    /// The cursor that a page is for, and the offset of the last message that it is to reach.
+    fn cursor_of(&mut self, asked: &GroupScan) -> Option<(&mut Cursor, u64)> {
+        let Some(debt) = asked.debt else {
+            return Some((self.cursors.get_mut(asked.local as usize)?, u64::MAX));
+        };
+        let mut inherited = self.inherited.iter_mut();
+        let it = inherited.find(|it| (it.local, it.id) == (asked.local, debt))?;
+        Some((&mut it.cursor, debt.until))
+    }
+
+    /// The messages that are not acknowledged.
+    fn open(&self) -> impl Iterator<Item = &Handed> {
+        self.members.iter().flat_map(|it| &it.open).chain(&self.returned)
+    }
+
     /// The offset up to which everything is acknowledged.
     fn through(&self, local: u32, head: u64) -> u64 {
         let cursor = self.cursors[local as usize];
         let settled = if cursor.is_behind { cursor.after } else { head };
-        let open = self.members.iter().flat_map(|it| &it.open).chain(&self.returned);
-        let first = open.filter(|it| it.local == local).map(|it| it.offset).min();
+        let own = self.open().filter(|it| it.local == local && it.debt.is_none());
+        let first = own.map(|it| it.offset).min();
         first.map_or(settled, |first| settled.min(first - 1))
     }
 }
@@ -147,16 +183,15 @@ impl Groups {
             }
         }
         let (members, returned) = (VecDeque::new(), VecDeque::new());
-        let group = Group { filter, members, sleepers: BTreeMap::new(), cursors, returned };
+        let (sleepers, inherited) = (BTreeMap::new(), Vec::new());
+        let group = Group { filter, members, sleepers, cursors, returned, inherited };
         self.known.insert(name, group);
     }
 
-    /// Forgets a group without a member.
-    fn remove_if_left(&mut self, name: &[u8]) {
-        let is_left = |group: &Group| group.members.is_empty() && group.sleepers.is_empty();
-        let Some(group) = self.known.get(name).filter(|group| is_left(group)) else {
-            return;
-        };
+    /// Forgets a group without a member; returns it.
+    fn remove_if_left(&mut self, name: &[u8]) -> Option<Group> {
+        let is_left = |group: &&Group| group.members.is_empty() && group.sleepers.is_empty();
+        let group = self.known.get(name).filter(is_left)?;
         if let Some(filter) = parse_filter(&group.filter) {
             let names = self.filters.get_mut(filter);
             let is_last = names.is_none_or(|names| {
@@ -167,23 +202,22 @@ impl Groups {
                 self.filters.remove(filter);
             }
         }
-        self.known.remove(name);
+        self.known.remove(name)
     }
 
-    /// Forgets sessions whose time is over, and the groups that waited for them.
-    pub fn end_sleepers(&mut self, now_ms: u64) {
+    /// Forgets sessions whose time is over; returns the groups that waited for them.
+    fn end_sleepers(&mut self, now_ms: u64) -> Vec<Box<[u8]>> {
         if now_ms < self.next_end_ms || self.known.is_empty() {
-            return;
+            return Vec::new();
         }
         for group in self.known.values_mut() {
             group.sleepers.retain(|_, until_ms| *until_ms > now_ms);
         }
-        let names: Vec<Box<[u8]>> = self.known.keys().cloned().collect();
-        for name in names {
-            self.remove_if_left(&name);
-        }
         let ends = self.known.values().flat_map(|group| group.sleepers.values());
         self.next_end_ms = ends.copied().min().unwrap_or(u64::MAX);
+        let left = self.known.iter();
+        let left = left.filter(|(_, it)| it.members.is_empty() && it.sleepers.is_empty());
+        left.map(|(name, _)| name.clone()).collect()
     }
 
     /// About how many bytes it takes, without the records.
@@ -195,12 +229,14 @@ impl Groups {
                     * size_of::<Handed>()
                 + group.cursors.capacity() * size_of::<Cursor>()
                 + group.returned.capacity() * size_of::<Handed>()
+                + group.inherited.capacity() * size_of::<Inherited>()
                 + tree_bytes(group.sleepers.len(), size_of::<(u64, u64)>())
         };
         self.filters.memory_bytes()
             + tree_bytes(self.known.len(), size_of::<(Box<[u8]>, Group)>())
             + tree_bytes(self.members.len(), size_of::<((EdgeId, u64), Box<[u8]>)>())
             + self.known.iter().map(|(name, group)| of_group(name, group)).sum::<usize>()
+            + self.nodes.values().map(Nodes::memory_bytes).sum::<usize>()
     }
 }
 
@@ -220,6 +256,22 @@ impl Home {
         }
     }
 
+    /// Ends the sessions whose time is over, and looks at what nodes have written, and when.
+    pub(super) fn look_at_groups(&mut self, turn: &mut Turn<'_>) {
+        for name in self.groups.end_sleepers(turn.now_ms) {
+            self.end_group(&name);
+        }
+        self.watch_nodes(turn);
+    }
+
+    /// Forgets a group without a member.
+    fn end_group(&mut self, name: &[u8]) {
+        if let Some(group) = self.groups.remove_if_left(name) {
+            self.note_ended(name, &group);
+            self.groups.look_ms = 0;
+        }
+    }
+
     /// A member joins its group.
     fn join_group(&mut self, edge: EdgeId, asked: JoinGroup, turn: &mut Turn<'_>) {
         let JoinGroup { group: name, member, room, since } = asked;
@@ -236,23 +288,34 @@ impl Home {
                 }
             }
             None => {
-                let begun = self.partitions.iter().map(|partition| {
-                    let begun = begin_of_group(partition, &since);
+                let ended = self.groups.ended.remove(&name[..]).unwrap_or_default();
+                let begun = (0..).zip(&self.partitions).map(|(local, partition)| {
+                    // As far as the records say, the node has not left the group yet.
+                    let nodes = self.groups.nodes.get(&local);
+                    let has_part = nodes.is_some_and(|nodes| nodes.are_ready(&name));
+                    let ended = ended.iter().find(|(of, _)| *of == local && has_part);
+                    let ended = ended.map(|(_, after)| *after);
+                    let begun = ended.or_else(|| begin_of_group(partition, &since));
                     let after = begun.unwrap_or(partition.log.head());
-                    let is_behind = after < partition.log.head();
+                    let is_behind = after < partition.log.head() || partition.engine.is_some();
                     Cursor { after, is_behind, is_reading: false }
                 });
                 let begun = begun.collect();
                 self.groups.insert(&name, name.sub(filter_at..), begun);
             }
         }
+        let mut is_first = false;
         if let Some(group) = self.groups.known.get_mut(&name[..]) {
             group.sleepers.remove(&member.client);
+            is_first = group.members.is_empty();
             group.members.push_back(Joined { edge, member, room, open: Vec::new() });
         }
         self.groups.members.insert((edge, member.number), name[..].into());
         turn.out.post(edge, ToEdge::Group(GroupLetter::Joined(member)));
         self.feed_group(&name, turn);
+        if is_first {
+            self.write_of_groups(turn);
+        }
     }
 
     /// A member leaves its group.
@@ -268,6 +331,7 @@ impl Home {
             && !group.members[joined].open.is_empty()
         {
             group.members[joined].room = 0;
+            self.groups.look_ms = 0;
             return;
         }
         self.groups.members.remove(&(edge, member.number));
@@ -281,13 +345,19 @@ impl Home {
         }
         // The client may have returned by another edge.
         let is_back = group.members.iter().any(|it| it.member.client == member.client);
+        // The session may continue at another node, which is about to write that.
+        let continues = member.number == Member::ASLEEP && self.settings.has_engine_logs();
+        let until_ms = if continues { until_ms.max(turn.now_ms + MOVING_MS) } else { until_ms };
         if until_ms > turn.now_ms && !is_back {
             group.sleepers.insert(member.client, until_ms);
             self.groups.next_end_ms = self.groups.next_end_ms.min(until_ms);
         } else if !is_back {
             group.sleepers.remove(&member.client);
         }
-        self.groups.remove_if_left(name);
+        if group.members.is_empty() {
+            self.end_group(name);
+            self.write_of_groups(turn);
+        }
         self.feed_group(name, turn);
     }
 
@@ -308,16 +378,25 @@ impl Home {
         };
         let joined = &mut group.members[at];
         let is_done = |it: &Handed| (it.local, it.offset) == (local, offset);
+        let mut pays = false;
         if let Some(done) = joined.open.iter().position(is_done) {
             let done = joined.open.remove(done);
+            pays = done.debt.is_some();
             group.returned.extend(is_returned.then_some(done));
         }
-        if joined.room == 0 && joined.open.is_empty() {
+        let has_left = group.members[at].room == 0 && group.members[at].open.is_empty();
+        if has_left {
             group.members.remove(at);
             self.groups.members.remove(&(edge, number));
-            self.groups.remove_if_left(&name);
+        }
+        let is_empty = group.members.is_empty();
+        if is_empty {
+            self.end_group(&name);
         }
         self.feed_group(&name, turn);
+        if pays || is_empty {
+            self.write_of_groups(turn);
+        }
     }
 
     /// A record was appended: each group that wants it hands it out, or falls behind.
@@ -334,12 +413,16 @@ impl Home {
         }
         let topic = Slice::copy_of(name);
         for group in groups {
-            let handed = Handed { local, offset, topic: topic.clone(), record: record.clone() };
             let is_behind = self.cursor_of_group(&group, local).is_none_or(|it| it.is_behind);
-            if !is_behind
-                && self.hand_out(&group, handed, turn).is_err()
-                && let Some(cursor) = self.cursor_of_group(&group, local)
-            {
+            let message = (local, offset, &topic[..]);
+            if is_behind || self.is_ready(&group, local) && !self.is_part(&group, message, None) {
+                continue;
+            }
+            let (topic, record) = (topic.clone(), record.clone());
+            let handed = Handed { local, offset, topic, record, debt: None };
+            let is_handed =
+                self.is_ready(&group, local) && self.hand_out(&group, handed, turn).is_ok();
+            if !is_handed && let Some(cursor) = self.cursor_of_group(&group, local) {
                 (cursor.is_behind, cursor.after) = (true, offset - 1);
             }
         }
@@ -362,6 +445,9 @@ impl Home {
         };
         let partition = &self.partitions[handed.local as usize];
         let through = group.through(handed.local, partition.log.head()).min(handed.offset - 1);
+        let nodes = self.groups.nodes.get(&handed.local);
+        let of_all = nodes.and_then(|nodes| nodes.through(name)).unwrap_or(u64::MAX);
+        let through = through.min(of_all);
         let message = GroupMessage {
             member: joined.member,
             partition: partition.id,
@@ -396,9 +482,19 @@ impl Home {
         }
         let mut scans = Vec::new();
         for (local, cursor) in (0..).zip(&mut group.cursors) {
-            if cursor.is_behind && !cursor.is_reading {
+            let nodes = self.groups.nodes.get(&local);
+            let is_engine = self.partitions[local as usize].engine.is_some();
+            let is_ready = nodes.map_or(!is_engine, |nodes| nodes.are_ready(name));
+            if cursor.is_behind && !cursor.is_reading && is_ready {
                 cursor.is_reading = true;
-                scans.push(GroupScan { local, group: name.into() });
+                scans.push(GroupScan { local, group: name.into(), debt: None });
+            }
+        }
+        for inherited in &mut group.inherited {
+            if inherited.cursor.is_behind && !inherited.cursor.is_reading {
+                inherited.cursor.is_reading = true;
+                let (local, debt) = (inherited.local, Some(inherited.id));
+                scans.push(GroupScan { local, group: name.into(), debt });
             }
         }
         for scan in scans {
@@ -414,7 +510,10 @@ impl Home {
         let room = group.room();
         let partition = &self.partitions[asked.local as usize];
         let (head, floor) = (partition.log.head(), partition.floor());
-        let cursor = &mut group.cursors[asked.local as usize];
+        let Some((cursor, until)) = group.cursor_of(&asked) else {
+            return Step::Nothing;
+        };
+        let head = head.min(until);
         // The records of a life before, or those that the log has dropped, are lost to the group.
         let begin = cursor.after.min(head).max(floor - 1);
         self.statistics.gaps += u64::from(begin > cursor.after);
@@ -464,30 +563,38 @@ impl Home {
         through: u64,
         turn: &mut Turn<'_>,
     ) -> Step {
-        let local = asked.local;
+        let (local, debt) = (asked.local, asked.debt);
         let mut settled = through;
         for (topic, record) in records {
             let offset = super::read::offset_of(&record);
-            let handed = Handed { local, offset, topic, record };
+            if !self.is_part(&asked.group, (local, offset, &topic), debt) {
+                continue;
+            }
+            let handed = Handed { local, offset, topic, record, debt };
             if self.hand_out(&asked.group, handed, turn).is_err() {
                 settled = offset - 1;
                 break;
             }
         }
         let head = self.partitions[local as usize].log.head();
-        if let Some(cursor) = self.cursor_of_group(&asked.group, local) {
-            let is_behind = settled < head;
+        let group = self.groups.known.get_mut(&asked.group);
+        if let Some((cursor, until)) = group.and_then(|group| group.cursor_of(asked)) {
+            let is_behind = settled < head.min(until);
             *cursor = Cursor { after: settled, is_behind, is_reading: false };
         }
         if settled == through {
             self.feed_group(&asked.group, turn);
+        }
+        if debt.is_some() {
+            self.write_of_groups(turn);
         }
         Step::Nothing
     }
 
     /// The disk cannot read for a group now. The next acknowledgement asks again.
     pub(super) fn group_page_failed(&mut self, asked: &GroupScan) {
-        if let Some(cursor) = self.cursor_of_group(&asked.group, asked.local) {
+        let group = self.groups.known.get_mut(&asked.group);
+        if let Some((cursor, _)) = group.and_then(|group| group.cursor_of(asked)) {
             cursor.is_reading = false;
         }
     }

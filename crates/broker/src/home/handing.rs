@@ -141,6 +141,7 @@ impl Home {
         layout.field("scans_ahead", |home: &Home| Some(&home.scans_ahead));
         layout.field("clients", |home: &Home| Some(&home.clients));
         layout.field("shared", |home: &Home| Some(&home.shared));
+        layout.field("groups", |home: &Home| Some(&home.groups));
         layout.field("reported", |home: &Home| Some(&home.reported));
         layout.field("letters", |home: &Home| Some(&home.letters));
         layout.field("watch", |home: &Home| Some(&home.watch));

@@ -89,7 +89,7 @@ impl Home {
         self.local(partition).filter(|_| is_shared && topic.len() <= NAME_BYTES_MAX)
     }
 
-    fn run_of(&self, local: u32) -> u64 {
+    pub(super) fn run_of(&self, local: u32) -> u64 {
         self.partitions[local as usize].engine.as_deref().map_or(0, |engine| engine.run())
     }
 
@@ -133,7 +133,7 @@ impl Home {
         true
     }
 
-    fn is_closed(&self, local: u32) -> bool {
+    pub(super) fn is_closed(&self, local: u32) -> bool {
         self.partitions[local as usize].engine.as_deref().is_none_or(|engine| engine.is_closed())
     }
 

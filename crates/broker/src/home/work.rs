@@ -3,6 +3,7 @@
 //!
 //! `queue` holds work, handlers take it and return a [`Step`]; only [`super::Home`] knows both.
 
+use super::groups::DebtId;
 use crate::disk::{DiskAnswer, DiskQuery, Token};
 use crate::mail::{
     AddFilter, Code, EdgeId, FindRetained, Gap, ReadFilter, ReadHistory, ReadRecord, ReadTopic,
@@ -101,6 +102,8 @@ pub(super) struct GroupScan {
     pub local: u32,
     /// The name of the group.
     pub group: Box<[u8]>,
+    /// The debt of another node that is read; none: the group's own cursor.
+    pub debt: Option<DebtId>,
 }
 
 /// A page of a topic's history.

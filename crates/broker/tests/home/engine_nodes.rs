@@ -272,6 +272,7 @@ impl World {
         let lineage = 1 + (self.log.len() / 50) as u32;
         self.log.push(TailRecord {
             restored: None,
+            is_register: false,
             offset: last + 1 + self.prng.below(3),
             lineage,
             time_ms: 1_700_000_000_000 + self.at_ms,

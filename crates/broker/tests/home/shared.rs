@@ -170,10 +170,12 @@ impl World {
     /// The log takes everything that a node has proposed.
     fn append(&mut self, node: usize) {
         let proposed = std::mem::take(&mut self.nodes[node].proposed);
-        for EnginePublish { name, publication, restored, .. } in proposed {
+        for EnginePublish { name, publication, restored, is_register, .. } in proposed {
             let (offset, lineage) = (self.log.len() as u64 + 1, 1);
             let (name, time_ms) = (Some(name), self.now_ms);
-            self.log.push(TailRecord { offset, lineage, time_ms, name, publication, restored });
+            let record =
+                TailRecord { offset, lineage, time_ms, name, publication, restored, is_register };
+            self.log.push(record);
         }
     }
 

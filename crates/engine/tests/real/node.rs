@@ -222,7 +222,8 @@ impl Node {
         };
         let name = RunName { run: self.run, counter };
         let partition = PartitionId(partition);
-        let publish = EnginePublish { partition, name, publication, restored: None };
+        let publish =
+            EnginePublish { partition, name, publication, restored: None, is_register: false };
         self.engine.ask(HomeId(0), EngineRequest::Publish(publish));
     }
 

@@ -83,6 +83,7 @@ impl Engine {
         let payload = format!("message {} {}", self.count, "x".repeat(200));
         self.log.push(TailRecord {
             restored: None,
+            is_register: false,
             offset,
             lineage: self.lineages.last().unwrap().0,
             time_ms: self.now_ms,

@@ -32,6 +32,13 @@ pub enum Content {
         /// Its origin.
         restored: Restored,
     },
+    /// A node's record of its groups: no message, and nodes read it.
+    Register {
+        /// The name that a home gave it.
+        name: RunName,
+        /// The record.
+        publication: Box<Publication>,
+    },
     /// No record of a topic: a marker, or an unroutable record.
     Hole,
 }
@@ -72,10 +79,16 @@ impl Entry {
             Content::Restored { name, publication, restored } => {
                 Some((Some(*name), publication, Some(*restored)))
             }
+            Content::Register { name, publication } => Some((Some(*name), publication, None)),
             Content::Record { .. } | Content::Hole => {
                 self.record().map(|(name, publication)| (name, publication, None))
             }
         }
+    }
+
+    /// Whether it is a node's record of its groups.
+    pub fn is_register(&self) -> bool {
+        matches!(self.content, Content::Register { .. })
     }
 
     /// The message that subscribers of its topic receive, if they receive one.

@@ -177,5 +177,8 @@ fn content(publish: &EnginePublish) -> Content {
     if let Some(restored) = &publish.restored {
         return Content::Restored { name: publish.name, publication, restored: **restored };
     }
+    if publish.is_register {
+        return Content::Register { name: publish.name, publication };
+    }
     Content::Record { name: Some(publish.name), publication }
 }

@@ -297,9 +297,18 @@ impl Reader {
             if let Some((name, publication, restored)) = read {
                 let publication = publication.clone();
                 let (lineage, time_ms) = (entry.lineage, entry.time_ms);
-                let is_restored = restored.is_some();
+                let is_register = entry.is_register();
+                let is_unjudged = restored.is_some() || is_register;
                 let restored = restored.map(Box::new);
-                let record = TailRecord { offset, lineage, time_ms, name, publication, restored };
+                let record = TailRecord {
+                    offset,
+                    lineage,
+                    time_ms,
+                    name,
+                    publication,
+                    restored,
+                    is_register,
+                };
                 if !tail.records.is_empty() && tail.cost() + record.cost() > bytes {
                     break;
                 }
@@ -308,7 +317,7 @@ impl Reader {
                     self.fills_before_ms = 0;
                 }
                 let is_filling = self.fills_before_ms > 0;
-                if !is_filling && !is_restored {
+                if !is_filling && !is_unjudged {
                     self.priming = self.priming.after(time_ms / 1_000, settings.window_s);
                 }
                 let is_primed = matches!(self.priming, Priming::Primed) && !is_filling;

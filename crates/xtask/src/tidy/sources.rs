@@ -35,6 +35,8 @@ const MACHINE_FOLDERS: &[&str] =
 /// Every file that decodes untrusted input, and its fuzz target.
 const FUZZ_TARGETS: &[(&str, &str)] = &[
     ("crates/broker/src/ticket.rs", "ticket"),
+    ("crates/broker/src/home/groups/register.rs", "node_record"),
+    ("crates/broker/src/home/shared/entry.rs", "node_record"),
     ("crates/engine/src/record.rs", "engine_record"),
     ("crates/wire/src/http/body.rs", "http_body"),
     ("crates/wire/src/http/event_stream.rs", "event_stream"),

@@ -4,11 +4,12 @@
 //! `cluster FOLDER [CASE]`: the folder for Kafka's jars. `CRORE_BINARY` must have the cargo feature
 //! `engine`. The last line is `N passed, N failed`. Two cases are only run by their names: `demo`
 //! starts brokers and nodes of its own, and `mqtt PYTHON [KILLS] [SESSIONS]` kills nodes under
-//! sessions of MQTT.
+//! sessions and groups of MQTT.
 
 #![forbid(unsafe_code)]
 
 mod compacted;
+mod groups;
 mod mirrored;
 mod sessions;
 
@@ -70,6 +71,7 @@ const CASES: &[Case] = &[
     ("a client continues at another node by position", clients_move_by_position),
     ("a client continues at another node by ticket", clients_move_by_ticket),
     ("a session of MQTT continues at another node", sessions::sessions_move),
+    ("members of a group on all nodes share its messages", groups::groups_are_shared),
     ("a revocation at one node is in force at all, also at one that was away", revocations_spread),
     ("tickets that one node refuses are refused by all", revoked_tickets_spread),
     ("the administration page and `crore top` show all nodes", operators_see_all_nodes),
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
     if let Some(python) = arguments.get(2).filter(|_| only.is_some_and(|only| only == MQTT)) {
         let python = Path::new(python);
         let is_good = sessions::sessions_survive_kills(&mut cluster, python, &arguments[3..]);
+        groups::groups_survive_a_kill(&mut cluster);
         println!("{} passed, {} failed", u32::from(is_good), u32::from(!is_good));
         return if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }

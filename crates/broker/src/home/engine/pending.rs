@@ -245,7 +245,8 @@ impl Home {
         if is_slow {
             self.consumed(released);
         }
-        let publish = EnginePublish { partition, name, publication, restored: None };
+        let publish =
+            EnginePublish { partition, name, publication, restored: None, is_register: false };
         turn.out.engine.push(EngineRequest::Publish(publish));
         Ok(())
     }

@@ -364,7 +364,7 @@ impl Home {
         let restored = Restored { epoch, offset: known.last, time_ms, seen: engine.through };
         let name: RunName = engine.pending.next_name();
         let restored = Some(Box::new(restored));
-        let publish = EnginePublish { partition, name, publication, restored };
+        let publish = EnginePublish { partition, name, publication, restored, is_register: false };
         turn.out.engine.push(EngineRequest::Publish(publish));
         self.statistics.tail_restorations += 1;
     }

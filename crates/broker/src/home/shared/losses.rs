@@ -120,7 +120,11 @@ impl Home {
         self.elapsed.advance(now);
         let mut living: BTreeSet<Box<str>> = living.iter().map(|it| it.as_str().into()).collect();
         living.insert(self.settings.node_name.as_str().into());
+        let before = self.shared.living.take().unwrap_or_default();
+        self.shared.left.extend(before);
+        self.shared.left.retain(|name| !living.contains(name));
         self.shared.living = Some(living);
+        self.groups.look_ms = 0;
         self.end_gone_nodes(|_| true);
     }
 

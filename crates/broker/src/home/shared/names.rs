@@ -33,6 +33,8 @@ pub(in crate::home) struct Shared {
     /// The living nodes of the cluster, by name: the holders of all others have ended. None before
     /// the node's own report has come.
     pub living: Option<BTreeSet<Box<str>>>,
+    /// Nodes that have lived, and do not.
+    pub left: BTreeSet<Box<str>>,
 }
 
 /// A connection of this node.

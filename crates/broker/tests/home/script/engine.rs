@@ -188,7 +188,7 @@ impl World {
             }
             _ => panic!("no record: {words:?}"),
         };
-        TailRecord { offset, lineage, time_ms, name, publication, restored }
+        TailRecord { offset, lineage, time_ms, name, publication, restored, is_register: false }
     }
 
     fn hear_tail(&mut self, records: Vec<TailRecord>, through: u64, ended_ago_ms: Option<u64>) {
