@@ -1,5 +1,5 @@
 //! The target of the records that nodes write for each other into an engine: sessions of MQTT and
-//! groups. Anybody who may write into the engine's topic may write them.
+//! groups. Every producer with the right to write into the engine's topic can forge them.
 
 use broker::engine::{
     EngineLetter, EngineRequest, LineageStart, Restart, RunName, Tail, TailRecord,

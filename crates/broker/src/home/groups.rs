@@ -22,7 +22,7 @@ mod register;
 use super::Home;
 use super::filters::{begin_of_group, parse_filter};
 use super::turn::Turn;
-use super::work::{Asking, Caller, GroupScan, Question, Scan, Step, Work};
+use super::work::{Asking, Caller, DebtId, GroupScan, Question, Scan, Step, Work};
 use crate::disk::DiskQuery;
 use crate::filters::FilterTrie;
 use crate::mail::{
@@ -31,7 +31,6 @@ use crate::mail::{
 };
 use crate::settings::GroupOrder;
 use nodes::{Ended, Inherited, Nodes};
-pub(super) use register::DebtId;
 use std::collections::{BTreeMap, VecDeque};
 use stdx::chunk::Slice;
 use stdx::handing::Hand;

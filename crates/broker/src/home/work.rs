@@ -3,7 +3,6 @@
 //!
 //! `queue` holds work, handlers take it and return a [`Step`]; only [`super::Home`] knows both.
 
-use super::groups::DebtId;
 use crate::disk::{DiskAnswer, DiskQuery, Token};
 use crate::mail::{
     AddFilter, Code, EdgeId, FindRetained, Gap, ReadFilter, ReadHistory, ReadRecord, ReadTopic,
@@ -94,6 +93,15 @@ impl From<BeyondTail> for ToHome {
 pub(super) struct Scan {
     pub local: u32,
     pub asked: ReadFilter,
+}
+
+/// The name of a debt of a group (`groups::peers`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hand)]
+pub(super) struct DebtId {
+    /// The run that has left; 0: no node had members.
+    pub of: u64,
+    /// The offset of the record by which it left.
+    pub until: u64,
 }
 
 /// A page that a group waits for, and the home's own number of its partition.

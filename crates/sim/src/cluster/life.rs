@@ -220,9 +220,9 @@ impl Life {
         found.map(|(lineage, _)| *lineage)
     }
 
-    /// Whether nodes have forgotten the names of the first record before they judge a later one of
-    /// the same log. They have if a record up to the later one is a window younger than the first.
-    /// Brokers' clocks differ, so a record counts as old as the oldest record behind it.
+    /// Whether nodes forget the names of the first record before they judge a later one of the same
+    /// log. A node forgets a record once another one, up to the later one, is younger by a whole
+    /// window. Brokers' clocks differ, so a record counts as old as the oldest record behind it.
     pub fn is_forgotten(&self, lineage: u32, (first, later): (u64, u64), window_s: u64) -> bool {
         let path = self.lineages.get(&lineage);
         let between = path.and_then(|path| path.get(first as usize - 1..later as usize));

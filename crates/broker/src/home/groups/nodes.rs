@@ -8,10 +8,11 @@
 //! does not come is written again; two of them mean the same as one.
 
 use super::peers::{Peers, State};
-use super::register::{Answer, Debt, DebtId, Has, Part, Register, Said};
+use super::register::{Answer, Debt, Has, Part, Register, Said};
 use super::{Cursor, Group, Home};
 use crate::engine::{EnginePublish, EngineRequest, TailRecord};
 use crate::home::turn::Turn;
+use crate::home::work::DebtId;
 use crate::mail::Publication;
 use crate::settings::GroupOrder;
 use crate::sys;

@@ -17,7 +17,8 @@
 //!
 //! Values in, values out: no clock, and no home.
 
-use super::register::{Answer, Debt, DebtId, Has, Part, Register, Said};
+use super::register::{Answer, Debt, Has, Part, Register, Said};
+use crate::home::work::DebtId;
 use std::collections::{BTreeMap, VecDeque};
 use stdx::handing::Hand;
 use stdx::hash::{Seed, keyed};

@@ -1,6 +1,7 @@
 //! A node's record of its groups in one partition of the engine, for the other nodes.
 
 use super::peers::State;
+use crate::home::work::DebtId;
 use stdx::handing::{Hand, Input};
 
 /// The form of the payload: its first byte.
@@ -64,15 +65,6 @@ pub(super) enum Has {
     Sleepers,
     /// Nothing: the node has left the group.
     Nothing,
-}
-
-/// The name of a debt.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hand)]
-pub(in crate::home) struct DebtId {
-    /// The run that has left; 0: no node had members.
-    pub of: u64,
-    /// The offset of the record by which it left.
-    pub until: u64,
 }
 
 /// Messages that were those of a node, and that its members have not acknowledged: another node
