@@ -263,6 +263,13 @@ func (e *events) contains(text string) bool {
 	return slices.ContainsFunc(e.lines, func(line string) bool { return strings.Contains(line, text) })
 }
 
+// all are the lines so far. The client may add more at any time.
+func (e *events) all() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.lines)
+}
+
 // wait waits for an event.
 func (e *events) wait(t testing.TB, name string) {
 	t.Helper()
@@ -271,7 +278,7 @@ func (e *events) wait(t testing.TB, name string) {
 		select {
 		case <-e.added:
 		case <-ctx.Done():
-			t.Fatalf("no event %s among %q", name, e.lines)
+			t.Fatalf("no event %s among %q", name, e.all())
 		}
 	}
 }
@@ -343,14 +350,21 @@ func (s *source) token(_ context.Context, reason TokenReason) (string, error) {
 	return token, nil
 }
 
+// asked are the reasons so far. The client may ask again at any time.
+func (s *source) asked() []TokenReason {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.reasons)
+}
+
 func TestTokens(t *testing.T) {
 	n, token := guarded(t)
 	good := token("3h", "--sub", "a", "--all", "mine/#")
 	mine := &source{tokens: []string{good}}
 	client := n.connect(Options{TokenSource: mine.token})
 	publish(t, client, "mine/x", "yes")
-	if !slices.Equal(mine.reasons, []TokenReason{TokenFirst}) {
-		t.Error(mine.reasons)
+	if asked := mine.asked(); !slices.Equal(asked, []TokenReason{TokenFirst}) {
+		t.Error(asked)
 	}
 	var refused *Error
 	if _, err := client.Publish(bounded(t), "other", nil); !errors.As(err, &refused) || refused.Code != CodeForbidden {
@@ -371,8 +385,8 @@ func TestTokens(t *testing.T) {
 	if err := n.connect(Options{TokenSource: bad.token}).Ready(bounded(t)); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
-	if !slices.Equal(bad.reasons, []TokenReason{TokenFirst, TokenRefused}) {
-		t.Error(bad.reasons)
+	if asked := bad.asked(); !slices.Equal(asked, []TokenReason{TokenFirst, TokenRefused}) {
+		t.Error(asked)
 	}
 	second := &source{tokens: []string{"not.a.token", good}}
 	ready(t, n.connect(Options{TokenSource: second.token}))
@@ -415,11 +429,11 @@ func TestATokenIsRenewedInPlace(t *testing.T) {
 	publish(t, client, "s", "x")
 	expect(t, s, "x")
 	complete(t, s)
-	if !slices.Equal(short.reasons, []TokenReason{TokenFirst, TokenExpires}) {
-		t.Error(short.reasons)
+	if asked := short.asked(); !slices.Equal(asked, []TokenReason{TokenFirst, TokenExpires}) {
+		t.Error(asked)
 	}
 	shown, err := json.Marshal(client.Inspect())
-	if err != nil || strings.Contains(string(shown)+strings.Join(events.lines, " "), "eyJ") {
+	if err != nil || strings.Contains(string(shown)+strings.Join(events.all(), " "), "eyJ") {
 		t.Error("a token is shown", err)
 	}
 }

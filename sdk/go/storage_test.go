@@ -125,7 +125,7 @@ func TestAStoredTicketResumesTheNextProgram(t *testing.T) {
 	complete(t, subscriptions[1])
 	events.wait(t, "connected") // the logger runs beside the reader
 	if events.has("ticket_refused") || !events.contains("resumed=2") {
-		t.Error(events.lines)
+		t.Error(events.all())
 	}
 	end(client, events)
 	shown, err := json.Marshal(client.Inspect())
@@ -135,7 +135,7 @@ func TestAStoredTicketResumesTheNextProgram(t *testing.T) {
 		t.Fatal(err, readErr, ticket)
 	}
 	for _, form := range []string{string(ticket.Ticket), base64.StdEncoding.EncodeToString(ticket.Ticket), hex.EncodeToString(ticket.Ticket)} {
-		if strings.Contains(string(shown)+strings.Join(events.lines, " "), form) {
+		if strings.Contains(string(shown)+strings.Join(events.all(), " "), form) {
 			t.Error("a ticket is shown") // T11
 		}
 	}
@@ -145,7 +145,7 @@ func TestAStoredTicketResumesTheNextProgram(t *testing.T) {
 	err = subscribe(t, client, "a", Named("a")).Ready(bounded(t))
 	events.wait(t, "connected")
 	if err != nil || events.contains("resumed=2") {
-		t.Error(err, events.lines)
+		t.Error(err, events.all())
 	}
 	if _, err := New(n.urls(), Options{StoreTickets: true}); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
