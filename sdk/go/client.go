@@ -106,11 +106,16 @@ func New(urls []string, options Options) (*Client, error) {
 	}
 	c.beganMs = c.began.UnixMilli()
 	c.timer = time.AfterFunc(time.Hour, c.tick)
+	// The work of persistence runs beside, and reads the client under its lock.
+	c.mu.Lock()
+	if options.StoreTickets {
+		c.tickets = &ticketStore{client: c}
+	}
 	if options.Persist {
 		c.persistence = newPersistence(c)
 	}
+	c.mu.Unlock()
 	if options.StoreTickets {
-		c.tickets = &ticketStore{client: c}
 		c.running.add()
 		go c.tickets.begin()
 	} else {

@@ -82,15 +82,16 @@ func TestTheExampleApplicationSurvivesAKill(t *testing.T) {
 	fleet := exec.CommandContext(bounded(t), program, "-url", n.urls()[0], "-vehicles", "5", "-every", "20ms", "-for", "3s")
 	var output bytes.Buffer
 	fleet.Stdout, fleet.Stderr = &output, os.Stderr
-	if err := fleet.Start(); err != nil {
-		t.Fatal(err)
-	}
-	// Reports of all vehicles are there before the kill.
+	// The watcher is there before the first vehicle drives.
 	client := n.connect(Options{})
 	s := subscribe(t, client, "fleet/+/report")
 	if err := s.Ready(bounded(t)); err != nil {
 		t.Fatal(err)
 	}
+	if err := fleet.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// Reports of all vehicles are there before the kill.
 	for seen := make(map[string]bool); len(seen) < 5; {
 		m, err := s.Receive(bounded(t))
 		if err != nil {

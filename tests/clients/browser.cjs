@@ -22,6 +22,7 @@ function browse(visit, options = {}) {
     const profile = fs.mkdtempSync(path.join(os.tmpdir(), "crore-chromium-"));
     const context = await chromium.launchPersistentContext(profile, {
       executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+      timeout: TIMEOUT_MS,
       chromiumSandbox: false,
       headless: true,
       colorScheme: "light",
@@ -33,7 +34,8 @@ function browse(visit, options = {}) {
       await visit(await context.newPage());
     } finally {
       await context.close();
-      fs.rmSync(profile, { recursive: true, force: true });
+      // Processes of the browser may still write.
+      fs.rmSync(profile, { recursive: true, force: true, maxRetries: 50, retryDelay: 200 });
     }
   };
   run().catch((error) => {

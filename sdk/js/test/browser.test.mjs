@@ -19,6 +19,7 @@ async function browser() {
   const profile = mkdtempSync(join(tmpdir(), "crore-chromium-"));
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: program,
+    timeout: 120_000,
     chromiumSandbox: false,
     headless: true,
     args: ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],

@@ -130,8 +130,10 @@ class BlockingClient(unittest.TestCase):
         self.url = node.url
         good = node.token("--sub", "a", "--all", "#")
         reasons: list[str] = []
+        listens = threading.Event()
 
         def source(reason: str) -> str:
+            listens.wait(PATIENCE_S)
             reasons.append(reason)
             if len(reasons) == 1:
                 raise OSError("the network is down")
@@ -147,6 +149,7 @@ class BlockingClient(unittest.TestCase):
             raise ValueError("mine")
 
         client.on_state(listener)
+        listens.set()
         client.ready(PATIENCE_S)
         self.assertTrue(published.wait(PATIENCE_S))
         self.assertEqual(reasons, ["first", "first"])

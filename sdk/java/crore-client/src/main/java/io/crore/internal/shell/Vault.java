@@ -7,6 +7,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 
 /**
@@ -20,6 +21,8 @@ public final class Vault {
   private final Storage storage;
   private final Consumer<Throwable> failed;
   private final ThreadPoolExecutor thread;
+  /** Tasks that have not ended. The pool's own numbers miss one that a thread has just taken. */
+  private final AtomicInteger pending = new AtomicInteger();
   /** Values that wait; null deletes. */
   private final Map<String, String> newest = new HashMap<>();
 
@@ -62,12 +65,15 @@ public final class Vault {
 
   /** Runs a task after all earlier ones. */
   public void execute(Runnable task) {
+    pending.incrementAndGet();
     thread.execute(
         () -> {
           try {
             task.run();
           } catch (Throwable e) {
             failed.accept(e);
+          } finally {
+            pending.decrementAndGet();
           }
         });
   }
@@ -97,7 +103,7 @@ public final class Vault {
 
   /** Waits until everything before is stored, for some seconds at most. */
   public void await() throws InterruptedException {
-    if (thread.getQueue().isEmpty() && thread.getActiveCount() == 0) return;
+    if (pending.get() == 0) return;
     CountDownLatch done = new CountDownLatch(1);
     thread.execute(done::countDown);
     done.await(WAIT_SECONDS_MAX, TimeUnit.SECONDS);
