@@ -1,15 +1,17 @@
 //! The operating system beside the network: descriptor tables, memory with a descriptor, messages
-//! between processes, privileges, the heap.
+//! between processes, privileges, network namespaces, the heap.
 //!
 //! Every transport may need them; none of them knows a connection.
 
 pub mod heap;
 pub mod memory;
+mod namespace;
 mod passage;
 mod privileges;
 mod succession;
 mod tables;
 
+pub use namespace::NetworkNamespace;
 pub use passage::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, Passage};
 pub use privileges::give_up_low_ports;
 pub use succession::{die, inherited_input, monotonic_ns, replace_input};
