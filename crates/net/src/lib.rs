@@ -38,6 +38,7 @@ use std::time::Duration;
 use stdx::memory::Components;
 
 mod counters;
+pub mod device;
 pub mod kernel;
 mod passing;
 pub mod system;
