@@ -1,5 +1,5 @@
-//! Devices that carry frames, below a TCP of our own: a TUN interface ([`tun`]), and two ends in
-//! one process ([`pair`]).
+//! Devices that carry frames, below a TCP of our own: a TUN interface ([`tun`]), an AF_XDP socket
+//! ([`xdp`]), and two ends in one process ([`pair`]).
 //!
 //! Place: under the transport in user space; `lab packets` measures them. A device moves bytes and
 //! knows no protocol above the link header.
@@ -13,6 +13,7 @@ use std::os::fd::BorrowedFd;
 
 pub mod pair;
 pub mod tun;
+pub mod xdp;
 
 /// Bytes of the place of one frame.
 pub const FRAME_BYTES: usize = 2_048;
