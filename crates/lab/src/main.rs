@@ -17,6 +17,7 @@ mod drain;
 mod floor;
 mod handshakes;
 mod idle;
+mod packets;
 mod pairs;
 mod peers;
 mod process;
@@ -40,6 +41,8 @@ enum Experiment {
     Peers(peers::Options),
     /// Drain a node under load, and check that every client returns without a gap
     Drain(drain::Options),
+    /// CPU time of a packet by AF_XDP, TUN and shared memory (root only)
+    Packets(packets::Options),
     /// Memory of idle connections, without sockets
     Idle(idle::Options),
     /// CPU time of TLS handshakes
@@ -58,6 +61,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Experiment::Pairs(options) => return pairs::run(&options),
         Experiment::Peers(options) => return peers::run(options),
         Experiment::Drain(options) => drain::run(&options)?,
+        Experiment::Packets(options) => packets::run(&options)?,
         Experiment::Idle(options) => idle::run(&options)?,
         Experiment::Handshakes(options) => handshakes::run(&options)?,
         Experiment::Decisions => decisions::run(),
