@@ -18,6 +18,7 @@ mod proxy;
 pub mod seeds;
 mod shard;
 mod store;
+mod tcp;
 mod ticket;
 mod tls;
 mod websocket;
@@ -28,6 +29,9 @@ mod drive;
 #[path = "../../crates/wire/tests/mqtt/mod.rs"]
 mod mqtt_support;
 use mqtt_support::{rebuild, vectors};
+// The tests of `tcp` run its targets with random input.
+#[path = "../../crates/tcp/tests/fuzz_targets/mod.rs"]
+mod tcp_targets;
 
 pub use engine_record::engine_record;
 pub use entitlement::token;
@@ -39,6 +43,7 @@ pub use node_record::node_record;
 pub use proxy::proxy;
 pub use shard::shard;
 pub use store::{store_index, store_segment};
+pub use tcp::{tcp_life, tcp_options, tcp_packet, tcp_stack};
 pub use ticket::ticket;
 pub use tls::tls_record;
 pub use websocket::{websocket_deflate, websocket_frame, websocket_handshake, websocket_message};
@@ -75,6 +80,10 @@ pub const TARGETS: &[(&str, Target)] = targets![
     shard,
     store_index,
     store_segment,
+    tcp_life,
+    tcp_options,
+    tcp_packet,
+    tcp_stack,
     ticket,
     tls_record,
     token,

@@ -2,11 +2,13 @@
 //!
 //! `sim --seeds N [--first S] [--big]` runs N worlds; `sim --seed S --trace` shows one; `sim
 //! --mutations N` reports the number of worlds after which each planted bug is found. With
-//! `--cluster` the worlds have several nodes on one engine.
+//! `--cluster` the worlds have several nodes on one engine; with `--tcp` they are two stacks of our
+//! own TCP over a bad network.
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used)]
 
 mod clusters;
+mod streams;
 
 use sim::{Mutation, Options, Outcome, Scale};
 use std::collections::BTreeMap;
@@ -22,11 +24,14 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(text) => {
             eprintln!(
-                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N [--only NAME]] [--keep-going] [--upgrades] [--json] [--mqtt] [--cluster [--lossless] [--compacted]]"
+                "{text}\nusage: sim [--seeds N] [--first S] [--seed S] [--trace] [--client N] [--big] [--mutations N [--only NAME]] [--keep-going] [--upgrades] [--json] [--mqtt] [--cluster [--lossless] [--compacted]] [--tcp]"
             );
             return ExitCode::from(2);
         }
     };
+    if arguments.tcp {
+        return streams::sweep(&arguments);
+    }
     match (arguments.mutations, arguments.cluster) {
         (Some(budget), false) => find_mutations(&arguments, budget),
         (Some(budget), true) => clusters::find_bugs(&arguments, budget),
@@ -54,6 +59,8 @@ struct Arguments {
     lossless: bool,
     /// The engine's topic is compacted.
     compacted: bool,
+    /// Worlds of two stacks of TCP.
+    tcp: bool,
 }
 
 impl Arguments {
@@ -73,6 +80,7 @@ impl Arguments {
             cluster: false,
             lossless: false,
             compacted: false,
+            tcp: false,
         };
         while let Some(word) = words.next() {
             if word == "--only" {
@@ -94,6 +102,7 @@ impl Arguments {
                 "--cluster" => arguments.cluster = true,
                 "--lossless" => arguments.lossless = true,
                 "--compacted" => arguments.compacted = true,
+                "--tcp" => arguments.tcp = true,
                 "--json" => arguments.json = true,
                 "--mqtt" => arguments.mqtt = true,
                 "--upgrades" => arguments.upgrades = true,

@@ -19,6 +19,7 @@ const PURE_PACKAGES: &[&str] = &[
     "derive",
     "log",
     "stdx",
+    "tcp",
     "wire",
     // Data structures.
     "equivalent",
@@ -69,6 +70,9 @@ const SIM_SEEDS_SWEEP: &str = "6000";
 /// gate's; world 31 refuses two million publications, which takes minutes.
 const MQTT_SEEDS_GATE: [&str; 2] = ["32", "69"];
 const MQTT_SEEDS_SWEEP: &str = "200";
+/// Worlds of two stacks of TCP in the gate, and in the slow tier: about thirty a second.
+const TCP_SEEDS_GATE: &str = "200";
+const TCP_SEEDS_SWEEP: &str = "20000";
 /// Simulated clusters in the gate, and in the slow tier.
 const CLUSTER_SEEDS_GATE: &str = "60";
 const CLUSTER_SEEDS_SWEEP: &str = "3000";
@@ -105,7 +109,7 @@ pub fn generate(workspace: &Workspace) -> Result<Tally> {
 
 pub fn purity(workspace: &Workspace) -> Result<Tally> {
     let mut tally = Tally::default();
-    for package in ["stdx", "wire", "log", "broker"] {
+    for package in ["stdx", "wire", "log", "broker", "tcp"] {
         let arguments =
             ["tree", "--locked", "-p", package, "-e", "normal", "--prefix", "none", "-f", "{p}"];
         let tree = shell::output(&mut workspace.cargo(&arguments))?;
@@ -183,13 +187,15 @@ pub fn sim(workspace: &Workspace) -> Result<Tally> {
     let [first, mqtt] = MQTT_SEEDS_GATE;
     Ok(simulate(workspace, &["--seeds", SIM_SEEDS_GATE])?
         + simulate(workspace, &["--mqtt", "--first", first, "--seeds", mqtt])?
-        + simulate(workspace, &["--cluster", "--lossless", "--seeds", CLUSTER_SEEDS_GATE])?)
+        + simulate(workspace, &["--cluster", "--lossless", "--seeds", CLUSTER_SEEDS_GATE])?
+        + simulate(workspace, &["--tcp", "--seeds", TCP_SEEDS_GATE])?)
 }
 
 pub fn sweep(workspace: &Workspace) -> Result<Tally> {
     programs::test(workspace)?;
     Ok(simulate(workspace, &["--seeds", SIM_SEEDS_SWEEP])?
-        + simulate(workspace, &["--mqtt", "--seeds", MQTT_SEEDS_SWEEP])?)
+        + simulate(workspace, &["--mqtt", "--seeds", MQTT_SEEDS_SWEEP])?
+        + simulate(workspace, &["--tcp", "--seeds", TCP_SEEDS_SWEEP])?)
 }
 
 pub fn cluster_sweep(workspace: &Workspace) -> Result<Tally> {

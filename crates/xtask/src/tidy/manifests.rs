@@ -13,7 +13,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("log", &["stdx"]),
     ("broker", &["stdx", "wire", "log"]),
     ("disk", &["stdx", "log"]),
-    ("net", &["stdx"]),
+    ("tcp", &["stdx"]),
+    ("net", &["stdx", "tcp"]),
     ("tls", &["stdx", "net"]),
     ("node", &["stdx", "wire", "log", "disk", "broker", "net", "tls"]),
     ("fetch", &["wire"]),
@@ -23,7 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("entitlement", &["stdx", "wire", "broker", "fetch"]),
     ("client", &["stdx", "wire", "net", "tls"]),
     ("bench", &["stdx", "wire", "log", "disk", "net", "tls", "client", "fetch"]),
-    ("sim", &["stdx", "wire", "log", "broker", "net", "node", "client"]),
+    ("sim", &["stdx", "wire", "log", "broker", "net", "node", "client", "tcp"]),
     (
         "crore",
         &[
@@ -54,6 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "entitlement",
             "fetch",
             "net",
+            "tcp",
             "tls",
             "node",
             "client",
@@ -65,7 +67,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Pure crates: even their tests access nothing outside.
-const PURE: &[&str] = &["stdx", "wire", "log", "broker"];
+const PURE: &[&str] = &["stdx", "wire", "log", "broker", "tcp"];
 
 /// Dependencies follow [`ARROWS`]. Tests may reach further, except those of the pure crates.
 pub fn arrows(tree: &Tree) -> Vec<Finding> {

@@ -54,6 +54,12 @@ const FUZZ_TARGETS: &[(&str, &str)] = &[
     ("crates/wire/src/websocket/deflate.rs", "websocket_deflate"),
     ("crates/wire/src/websocket/frame.rs", "websocket_frame"),
     ("crates/wire/src/websocket/message.rs", "websocket_message"),
+    ("crates/tcp/src/packet/icmp.rs", "tcp_packet"),
+    ("crates/tcp/src/packet/mod.rs", "tcp_packet"),
+    ("crates/tcp/src/packet/options.rs", "tcp_options"),
+    ("crates/tcp/src/packet/segment.rs", "tcp_packet"),
+    ("crates/tcp/src/stack/arriving.rs", "tcp_stack"),
+    ("crates/tcp/src/stack/recovering.rs", "tcp_life"),
     // Files that a crash, a disk or another process may have left in any state.
     ("crates/entitlement/src/revocation_file.rs", "token"),
     ("crates/log/src/store/end.rs", "store_index"),

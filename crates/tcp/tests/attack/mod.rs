@@ -1,0 +1,8 @@
+//! The attacks, and the host that they are on.
+
+mod addresses;
+mod blind;
+
+mod flood;
+mod greedy;
+mod host;

@@ -1,0 +1,3 @@
+//! Feeds `fuzz::tcp_options`.
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::tcp_options(data));
