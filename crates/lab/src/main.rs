@@ -22,6 +22,7 @@ mod pairs;
 mod peers;
 mod process;
 mod store_start;
+mod streams;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -43,6 +44,8 @@ enum Experiment {
     Drain(drain::Options),
     /// CPU time of a packet by AF_XDP, TUN and shared memory (root only)
     Packets(packets::Options),
+    /// A stream over a bad line, by the kernel's TCP and by our own (root only)
+    Streams(streams::Options),
     /// Memory of idle connections, without sockets
     Idle(idle::Options),
     /// CPU time of TLS handshakes
@@ -62,6 +65,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Experiment::Peers(options) => return peers::run(options),
         Experiment::Drain(options) => drain::run(&options)?,
         Experiment::Packets(options) => packets::run(&options)?,
+        Experiment::Streams(options) => streams::run(&options),
         Experiment::Idle(options) => idle::run(&options)?,
         Experiment::Handshakes(options) => handshakes::run(&options)?,
         Experiment::Decisions => decisions::run(),

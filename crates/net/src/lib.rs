@@ -43,6 +43,7 @@ pub mod kernel;
 mod passing;
 pub mod system;
 mod transport;
+pub mod user;
 
 pub use counters::{AcceptErrors, Count, Counters, Statistics};
 pub use passing::{Copying, Passing, SendCopies};

@@ -290,7 +290,7 @@ fn wait(
             Ok(())
         }
         Waiting::Poll => {
-            if !is_idle || end.has_unsent() {
+            if !is_idle || end.unsent() > 0 {
                 return Ok(());
             }
             let now_ns = monotonic_ns();

@@ -86,15 +86,6 @@ impl End {
         seen.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether queued frames wait for the next flush.
-    pub fn has_unsent(&mut self) -> bool {
-        match self {
-            End::Xdp(device) => device.unsent() > 0,
-            End::Tun(device) => device.unsent() > 0,
-            End::Pair(_) => false,
-        }
-    }
-
     fn device(&self) -> &dyn Device {
         match self {
             End::Xdp(device) => device.as_ref(),
@@ -134,6 +125,14 @@ impl Device for End {
             End::Xdp(device) => device.flush(),
             End::Tun(device) => device.flush(),
             End::Pair(device) => device.flush(),
+        }
+    }
+
+    fn unsent(&mut self) -> usize {
+        match self {
+            End::Xdp(device) => device.unsent(),
+            End::Tun(device) => device.unsent(),
+            End::Pair(device) => device.unsent(),
         }
     }
 

@@ -43,6 +43,9 @@ pub trait Device {
     /// The device is unusable: its interface is gone or down.
     fn flush(&mut self) -> io::Result<()>;
 
+    /// The number of queued frames that wait for another [`Device::flush`].
+    fn unsent(&mut self) -> usize;
+
     /// The descriptor that becomes readable when frames arrive; `None` for a device without one.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
@@ -63,4 +66,4 @@ fn failed(step: impl Display, rights: &str, error: impl Into<io::Error>) -> io::
 }
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

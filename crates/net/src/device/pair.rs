@@ -159,6 +159,10 @@ impl Device for Pair {
         Ok(())
     }
 
+    fn unsent(&mut self) -> usize {
+        self.queued.wrapping_sub(self.published)
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }

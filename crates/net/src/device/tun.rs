@@ -70,11 +70,6 @@ impl Tun {
         Ok(Tun { file, received: place(), queued: VecDeque::new(), spare: Vec::new(), refused: 0 })
     }
 
-    /// Queued frames that wait for the next flush.
-    pub fn unsent(&self) -> usize {
-        self.queued.len()
-    }
-
     /// Sent frames that the kernel refused because they are not IP packets.
     pub fn refused(&self) -> u64 {
         self.refused
@@ -127,6 +122,10 @@ impl Device for Tun {
             self.spare.push(place);
         }
         Ok(())
+    }
+
+    fn unsent(&mut self) -> usize {
+        self.queued.len()
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

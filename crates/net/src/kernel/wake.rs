@@ -37,14 +37,14 @@ impl Waker {
     }
 
     /// The descriptor for an edge-triggered epoll: each write is an edge, so it is never read.
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 
     /// Resets the waker after the reactor saw the edge: later calls write again. Acquires
     /// everything that earlier callers have released, including those that found `pending` set and
     /// wrote nothing.
-    pub(super) fn take(&self) -> bool {
+    pub(crate) fn take(&self) -> bool {
         self.pending.swap(false, Ordering::AcqRel)
     }
 }

@@ -192,12 +192,6 @@ impl Xdp {
         &self.unsupported
     }
 
-    /// Queued frames that the kernel has not taken yet. A `poll` on the descriptor gives it some of
-    /// them as well, but does not report drops, so flush until there is none before a long wait.
-    pub fn unsent(&mut self) -> u32 {
-        self.sending.left()
-    }
-
     /// Losses so far. One system call.
     ///
     /// # Errors
@@ -408,6 +402,12 @@ impl Device for Xdp {
         }
         self.reclaim();
         Ok(())
+    }
+
+    /// A `poll` on the descriptor gives the kernel some of these frames as well, but does not
+    /// report drops, so flush until there is none before a long wait.
+    fn unsent(&mut self) -> usize {
+        self.sending.left() as usize
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
