@@ -8,8 +8,8 @@ use tcp::packet::{ACK, FIN, Head, PSH, RST, SYN};
 
 use crate::tcp_targets;
 
-/// The target `tcp_packet`: an IP packet is dropped, or is a segment that can be written again with
-/// the same meaning.
+/// The target `tcp_packet`: the stack drops an IP packet, or reads a segment. A written segment is
+/// read again without a change.
 pub fn tcp_packet(data: &[u8]) {
     tcp_targets::packet(data);
 }

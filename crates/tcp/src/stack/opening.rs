@@ -230,15 +230,12 @@ impl Stack {
         let mut bytes = [0; 12];
         let length = Options::of_syn(mss, scale, opening.has_sack).write_syn(&mut bytes);
         let head = Head {
-            from: self.addresses[usize::from(flow.local)],
-            to: flow.peer,
-            source_port: flow.local_port,
-            target_port: flow.peer_port,
             seq: opening.iss,
             ack: opening.irs + 1,
             flags: SYN | ACK,
             window: self.config.receive_window,
             options: &bytes[..length],
+            ..self.head(flow)
         };
         self.send(&head, &[], opening.hop, turn);
     }
@@ -280,15 +277,11 @@ impl Stack {
         }
         let shift = if opening.scale.is_some() { self.receive_shift() } else { 0 };
         let head = Head {
-            from: self.addresses[usize::from(flow.local)],
-            to: flow.peer,
-            source_port: flow.local_port,
-            target_port: flow.peer_port,
             seq: opening.iss + 1,
             ack: opening.irs + 1,
             flags: ACK,
             window: self.config.receive_window >> shift,
-            options: &[],
+            ..self.head(flow)
         };
         self.send(&head, &[], opening.hop, turn);
     }
@@ -465,15 +458,12 @@ impl Stack {
         let options = Options::of_syn(mss, scale, !is_answer || line.has(SACK));
         let length = options.write_syn(&mut bytes);
         let head = Head {
-            from: self.addresses[usize::from(flow.local)],
-            to: flow.peer,
-            source_port: flow.local_port,
-            target_port: flow.peer_port,
             seq: line.una,
             ack: if is_answer { line.rcv_nxt } else { Seq(0) },
             flags: if is_answer { SYN | ACK } else { SYN },
             window: self.config.receive_window,
             options: &bytes[..length],
+            ..self.head(&flow)
         };
         let hop = line.hop;
         self.send(&head, &[], hop, turn);

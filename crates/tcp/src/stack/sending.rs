@@ -254,15 +254,11 @@ impl Stack {
             let is_last = end == bytes;
             let fin = if is_last && segment.has(retained::FIN) { FIN } else { 0 };
             let head = Head {
-                from: self.addresses[usize::from(flow.local)],
-                to: flow.peer,
-                source_port: flow.local_port,
-                target_port: flow.peer_port,
                 seq: segment.seq + at as u32,
                 ack: self.lines[index].rcv_nxt,
                 flags: ACK | fin | if is_last { PSH } else { 0 },
                 window,
-                options: &[],
+                ..self.head(&flow)
             };
             let length = turn
                 .frames
@@ -285,6 +281,21 @@ impl Stack {
             line.clear(ACK_DUE | ACK_DELAYED);
         }
         true
+    }
+
+    /// The head of a segment to a flow's peer, with ports and addresses only.
+    pub(super) fn head(&self, flow: &Flow) -> Head<'static> {
+        Head {
+            from: self.addresses[usize::from(flow.local)],
+            to: flow.peer,
+            source_port: flow.local_port,
+            target_port: flow.peer_port,
+            seq: Seq(0),
+            ack: Seq(0),
+            flags: 0,
+            window: 0,
+            options: &[],
+        }
     }
 
     /// Writes a packet and sends it. Returns whether the device had room.
@@ -327,15 +338,12 @@ impl Stack {
             length = Options::write_sacks(inbox.sacks(), &mut bytes);
         }
         let head = Head {
-            from: self.addresses[usize::from(flow.local)],
-            to: flow.peer,
-            source_port: flow.local_port,
-            target_port: flow.peer_port,
             seq,
             ack: line.rcv_nxt,
             flags: ACK,
             window,
             options: &bytes[..length],
+            ..self.head(&flow)
         };
         let hop = line.hop;
         if self.send(&head, &[], hop, turn) {
@@ -356,17 +364,7 @@ impl Stack {
         hop: u8,
         turn: &mut Turn<'_>,
     ) -> bool {
-        let head = Head {
-            from: self.addresses[usize::from(flow.local)],
-            to: flow.peer,
-            source_port: flow.local_port,
-            target_port: flow.peer_port,
-            seq,
-            ack,
-            flags,
-            window: 0,
-            options: &[],
-        };
+        let head = Head { seq, ack, flags, ..self.head(flow) };
         self.send(&head, &[], hop, turn)
     }
 

@@ -6,7 +6,7 @@ use crate::active::{PROBED, Timer};
 use crate::line::{
     ACK_DELAYED, ACK_DUE, INTERACTIVE, LOST, ORPHAN, State, UNREACHABLE, WRITE_BLOCKED,
 };
-use crate::packet::ACK;
+use crate::packet::{ACK, Head};
 use crate::retained::NONE;
 use crate::rtt;
 use crate::time::{Time, elapsed, has_come};
@@ -24,6 +24,9 @@ const SYN_TIMEOUTS_MAX: u8 = 8;
 /// Payloads after so many timeouts in a row, in bytes: a router may drop longer packets silently
 /// (RFC 8899). The last one fits what every host takes.
 const SHORT_MSS: [(u8, u16); 2] = [(3, 1024), (5, 536)];
+/// The time without progress after which payloads have the least size, however few timeouts that
+/// were: within a minute a peer forgets an opening whose first bytes do not arrive.
+const SHORT_AFTER_MS: u32 = 30_000;
 
 impl Stack {
     /// The time before which [`Stack::end_turn`] has nothing to do unless packets come or the
@@ -123,10 +126,12 @@ impl Stack {
         let block = &mut self.actives[id];
         block.backoff = block.backoff.saturating_add(1);
         let backoff = block.backoff;
-        let head_bytes = self.retained.get(self.actives[id].head).bytes;
+        let waited_ms = elapsed(turn.now.ms(), block.since_ms);
+        let head_bytes = self.retained.get(block.head).bytes;
         let line = &mut self.lines[index];
         for (timeouts, mss) in SHORT_MSS {
-            if backoff >= timeouts && line.mss > mss && head_bytes > mss {
+            let is_time = backoff >= timeouts || waited_ms >= SHORT_AFTER_MS;
+            if is_time && line.mss > mss && head_bytes > mss {
                 line.mss = mss;
             }
         }
@@ -170,37 +175,15 @@ impl Stack {
             self.give_up(index, turn);
             return;
         }
-        let flow = self.flow(index);
+        let (flow, window) = (self.flow(index), self.window_to_send(index));
         let line = &self.lines[index];
         let (seq, ack, hop) = (line.una - 1, line.rcv_nxt, line.hop);
-        self.send_bare_with_window(index, &flow, seq, ack, hop, turn);
+        let head = Head { seq, ack, flags: ACK, window, ..self.head(&flow) };
+        self.send(&head, &[], hop, turn);
         let block = &mut self.actives[self.lines[index].active];
         block.backoff = block.backoff.saturating_add(1);
         let wait_ms = rtt::timeout_ms(&self.lines[index], block.backoff);
         self.arm(index, Timer::Persist, wait_ms, turn);
-    }
-
-    fn send_bare_with_window(
-        &mut self,
-        index: u32,
-        flow: &crate::flow::Flow,
-        seq: crate::seq::Seq,
-        ack: crate::seq::Seq,
-        hop: u8,
-        turn: &mut Turn<'_>,
-    ) {
-        let head = crate::packet::Head {
-            from: self.addresses[usize::from(flow.local)],
-            to: flow.peer,
-            source_port: flow.local_port,
-            target_port: flow.peer_port,
-            seq,
-            ack,
-            flags: ACK,
-            window: self.window_to_send(index),
-            options: &[],
-        };
-        self.send(&head, &[], hop, turn);
     }
 
     /// Begins to probe a closed window.

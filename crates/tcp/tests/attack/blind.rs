@@ -150,7 +150,7 @@ fn first_numbers_of_other_flows_tell_nothing() {
     assert!(steps.len() > 990, "{}", steps.len());
     let halves = numbers.iter().filter(|number| **number < 1 << 31).count();
     assert!((400..600).contains(&halves), "{halves}");
-    // The same flow later: 250,000 numbers in a second.
+    // The first number of a flow grows by 250,000 in a second.
     host.pass(Duration::from_secs(100));
     let later = first(&mut host, 0);
     assert_eq!(later.wrapping_sub(numbers[0]), 25_000_000);
