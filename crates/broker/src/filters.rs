@@ -137,8 +137,13 @@ impl<T> FilterTrie<T> {
             /// A `#` whose turn comes after all more specific filters.
             Rest(&'a T),
         }
-        let mut steps = vec![Step::Down(ROOT, Some(topic))];
-        while let Some(step) = steps.pop() {
+        if self.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        // Beside the next step, so that a walk without a choice allocates nothing.
+        let mut steps = Vec::new();
+        let mut next = Some(Step::Down(ROOT, Some(topic)));
+        while let Some(step) = next.take().or_else(|| steps.pop()) {
             let (place, left) = match step {
                 Step::Rest(value) => {
                     visit(value)?;
@@ -153,8 +158,9 @@ impl<T> FilterTrie<T> {
                 }
                 continue;
             };
-            let (level, below) = match left.split_once('/') {
-                Some((level, below)) => (level, Some(below)),
+            // Levels are short: a plain loop beats a search.
+            let (level, below) = match left.bytes().position(|byte| byte == b'/') {
+                Some(end) => (&left[..end], Some(&left[end + 1..])),
                 None => (left, None),
             };
             if level == "#" {
@@ -174,7 +180,7 @@ impl<T> FilterTrie<T> {
                     steps.push(Step::Down(node.single, below));
                 }
             }
-            steps.extend(node.literals.get(level).map(|child| Step::Down(*child, below)));
+            next = node.literals.get(level).map(|child| Step::Down(*child, below));
         }
         ControlFlow::Continue(())
     }
