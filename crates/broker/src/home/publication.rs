@@ -39,6 +39,8 @@ pub(super) struct Placed {
 /// A publication that passed all checks but the one for room.
 pub(super) struct Checked<'a> {
     pub local: u32,
+    /// The topic, if the home knew it at the time.
+    pub known: Option<u32>,
     pub flags: Flags,
     pub attributes: RecordAttributes<'a>,
     pub record_bytes: u64,
@@ -55,7 +57,15 @@ impl<'p> Checked<'p> {
         let flags = flags_of(publication);
         let payload_bytes = publication.payload.len() as u64;
         let record_bytes = attributes.fields_bytes + RECORD_HEADER_BYTES as u64 + payload_bytes;
-        Ok(Checked { local, flags, attributes, record_bytes, retains: false, rate_max: None })
+        Ok(Checked {
+            local,
+            known: None,
+            flags,
+            attributes,
+            record_bytes,
+            retains: false,
+            rate_max: None,
+        })
     }
 
     /// The record of the publication.

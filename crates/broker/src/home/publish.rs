@@ -202,7 +202,8 @@ impl Home {
         if publication.retain {
             flags = flags.with(Flags::RETAINED);
         }
-        Ok(Checked { local, flags, attributes, record_bytes, retains, rate_max: rule.rate_max() })
+        let rate_max = rule.rate_max();
+        Ok(Checked { local, known, flags, attributes, record_bytes, retains, rate_max })
     }
 
     /// Appends to a log in memory, making room for it.
@@ -241,8 +242,9 @@ impl Home {
         checked: &Checked<'_>,
         turn: &mut Turn<'_>,
     ) -> Result<Placed, Code> {
-        let local = checked.local;
-        let known = self.interests.topics.find(&publication.topic, local);
+        let Checked { local, known, .. } = *checked;
+        let topics = &self.interests.topics;
+        let known = known.filter(|topic| topics.is(*topic, &publication.topic, local));
         let topic = match known {
             Some(topic) => topic,
             None => self.add_topic(&publication.topic, local)?,

@@ -206,8 +206,7 @@ impl Home {
         checked: &Checked<'_>,
         turn: &mut Turn<'_>,
     ) -> Result<u64, Code> {
-        let local = checked.local;
-        let known = self.interests.topics.find(&publication.topic, local);
+        let Checked { local, known, .. } = *checked;
         let topic = match known {
             Some(topic) => topic,
             None => self.add_topic(&publication.topic, local)?,

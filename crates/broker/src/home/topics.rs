@@ -132,12 +132,15 @@ impl TopicTable {
 
     pub fn find(&self, name: &[u8], partition: u32) -> Option<u32> {
         let hash = keyed(self.seed, name);
-        let same = |topic: &u32| {
-            self.topics.get(*topic).is_some_and(|topic| {
-                topic.partition == partition && self.names.get(topic.name) == name
-            })
-        };
+        let same = |topic: &u32| self.is(*topic, name, partition);
         self.tables[table_of(hash)].find(hash, same).copied()
+    }
+
+    /// Whether the id stands for this topic.
+    pub fn is(&self, topic: u32, name: &[u8], partition: u32) -> bool {
+        self.topics.get(topic).is_some_and(|topic| {
+            topic.partition == partition && self.names.get(topic.name) == name
+        })
     }
 
     /// Adds a topic that is not known. None if the name is too long or the arena is full.
