@@ -88,10 +88,9 @@ fn sip<const C: usize, const D: usize>(seed: Seed, bytes: &[u8]) -> u64 {
     for word in words {
         take(u64::from_le_bytes(*word));
     }
-    let mut last = [0u8; 8];
-    last[..tail.len()].copy_from_slice(tail);
-    last[7] = bytes.len() as u8; // the length modulo 256 is part of the algorithm
-    take(u64::from_le_bytes(last));
+    let last = tail.iter().rev().fold(0, |last, byte| last << 8 | u64::from(*byte));
+    // The length modulo 256 is part of the algorithm.
+    take(last | (bytes.len() as u64) << 56);
     state[2] ^= 0xff;
     (0..D).for_each(|_| sip_round(&mut state));
     state[0] ^ state[1] ^ state[2] ^ state[3]

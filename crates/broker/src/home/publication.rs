@@ -132,8 +132,12 @@ impl<'a> RecordAttributes<'a> {
         const FIELD_HEADER_BYTES: usize = 3;
         const TAG_HEADER_BYTES: usize = 2;
         let attributes = Attributes::decode_block(&publication.attributes).ok()?;
-        let tags: Vec<(&[u8], &[u8])> =
-            attributes.tags.iter().map(|tag| (tag.key.as_bytes(), tag.value.as_bytes())).collect();
+        let tags: Vec<(&[u8], &[u8])> = if attributes.tags.is_empty() {
+            Vec::new()
+        } else {
+            let tags = attributes.tags.iter();
+            tags.map(|tag| (tag.key.as_bytes(), tag.value.as_bytes())).collect()
+        };
         let of_tags = tags
             .iter()
             .map(|(key, value)| FIELD_HEADER_BYTES + TAG_HEADER_BYTES + key.len() + value.len());

@@ -26,6 +26,7 @@ pub struct Attributes<'a> {
 impl<'a> Attributes<'a> {
     /// Whether there is nothing to encode, so that no options block is needed.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.content_type.is_none() && self.tags.is_empty()
     }
@@ -87,7 +88,15 @@ impl<'a> Attributes<'a> {
     }
 
     /// Reads the attributes among `options`, and returns the first unknown odd key.
+    #[inline]
     pub(super) fn read(options: Options<'a>) -> Result<(Self, Option<u64>), FrameError> {
+        if options.is_empty() {
+            return Ok((Self::default(), None));
+        }
+        Self::read_some(options)
+    }
+
+    fn read_some(options: Options<'a>) -> Result<(Self, Option<u64>), FrameError> {
         let mut content_type = None;
         let mut unsupported = None;
         for (key, value) in options.iter() {
@@ -131,7 +140,10 @@ impl<'a> Tags<'a> {
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        matches!(self.0, Kept::Slice([])) || self.iter().next().is_none()
+        match self.0 {
+            Kept::Slice(slice) => slice.is_empty(),
+            Kept::Options(options) => options.is_empty() || self.iter().next().is_none(),
+        }
     }
 }
 

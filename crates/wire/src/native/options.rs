@@ -36,6 +36,11 @@ impl<'a> Options<'a> {
         Ok(options.iter().map(|(key, _)| key).find(|key| key % 2 == 1))
     }
 
+    #[inline]
+    pub(super) fn is_empty(self) -> bool {
+        self.count == 0
+    }
+
     pub(super) fn iter(self) -> OptionsIter<'a> {
         OptionsIter { count: self.count, reader: Reader::new(self.bytes) }
     }

@@ -40,7 +40,16 @@ fn decode_word(bytes: &[u8]) -> Option<(u64, usize)> {
 }
 
 /// Appends `value`.
+#[inline]
 pub fn encode(value: u64, out: &mut Vec<u8>) {
+    if value < 0x80 {
+        out.push(value as u8);
+    } else {
+        encode_long(value, out);
+    }
+}
+
+fn encode_long(value: u64, out: &mut Vec<u8>) {
     let mut bytes = [0; BYTES_MAX];
     let length = write(value, &mut bytes);
     out.extend_from_slice(&bytes[..length]);
