@@ -341,8 +341,10 @@ impl Home {
                     self.retain_placed(local, topic, offset, slice, &record.publication);
                 }
                 self.statistics.published += 1;
-                self.fan_out(placed.topic, local, offset, &placed.record, turn);
-                self.mirror(local, &record.publication.topic, placed.record, turn);
+                self.interests.refresh(placed.topic, turn.out);
+                let slice = placed.record.clone();
+                self.fan_out(placed, turn);
+                self.mirror(local, &record.publication.topic, slice, turn);
             }
             Err(_) => self.lose_record(local, offset, turn),
         }

@@ -39,7 +39,7 @@ impl Home {
         }
         let publisher = Publisher { from, reply: publish.reply };
         match self.place(publisher, publish, turn) {
-            Ok(Outcome::Placed(placed)) => self.published(publisher, &placed, turn),
+            Ok(Outcome::Placed(placed)) => self.published(publisher, placed, turn),
             Ok(Outcome::Duplicate(local, offset)) => {
                 self.repeated(publisher, local, offset, turn);
             }
@@ -116,12 +116,13 @@ impl Home {
     }
 
     /// The record lies in the log: acknowledges it and sends it to every edge with interest.
-    pub(super) fn published(&mut self, publisher: Publisher, placed: &Placed, turn: &mut Turn<'_>) {
-        let is_unheard = publisher.is_asked() && !self.is_heard(placed.topic, turn);
+    pub(super) fn published(&mut self, publisher: Publisher, placed: Placed, turn: &mut Turn<'_>) {
+        self.interests.refresh(placed.topic, turn.out);
+        let is_unheard = publisher.is_asked() && !self.is_heard(placed.topic);
         let (local, offset) = (placed.local, placed.offset);
         self.acknowledge(publisher, local, (offset, false, is_unheard), turn);
         self.statistics.published += 1;
-        self.fan_out(placed.topic, placed.local, placed.offset, &placed.record, turn);
+        self.fan_out(placed, turn);
     }
 
     /// Answers a publication that had been published before, at this offset.

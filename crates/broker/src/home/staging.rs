@@ -350,7 +350,7 @@ impl Home {
             disk.unstage(topic, change);
         }
         let placed = Placed { local, topic, offset, record };
-        self.published(publisher, &placed, turn);
+        self.published(publisher, placed, turn);
         for publisher in repeated {
             self.repeated(publisher, local, offset, turn);
         }

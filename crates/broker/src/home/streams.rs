@@ -8,9 +8,11 @@
 use super::Home;
 use super::interests::Interests;
 use super::partitions::HomePartition;
+use super::publication::Placed;
 use super::turn::Turn;
 use crate::mail::{Describe, Description, EdgeId, StreamPosition, ToEdge};
 use log::ForwardLimits;
+use std::mem::take;
 use stdx::chunk::Slice;
 
 /// Records that one call of `pump` examines.
@@ -20,23 +22,18 @@ const PUMP_TURN_RECORDS: usize = 256;
 const PUMP_TURN_BYTES: usize = 256 << 10;
 
 impl Home {
-    /// Sends an appended record to the edges with interest.
-    pub(super) fn fan_out(
-        &mut self,
-        topic: u32,
-        local: u32,
-        offset: u64,
-        record: &Slice,
-        turn: &mut Turn<'_>,
-    ) {
-        self.interests.refresh(topic, turn.out);
+    /// Sends an appended record to the edges with interest, which is up to date.
+    pub(super) fn fan_out(&mut self, placed: Placed, turn: &mut Turn<'_>) {
+        let Placed { topic, local, offset, mut record } = placed;
         if !self.groups.is_empty() {
-            self.hand_to_groups((topic, local, offset), record, turn);
+            self.hand_to_groups((topic, local, offset), &record, turn);
         }
         let partition = &mut self.partitions[local as usize];
+        let mut next = self.interests.topics.interest_at(topic, 0);
         let mut nth = 0;
-        while let Some(interest) = self.interests.topics.interest_at(topic, nth) {
+        while let Some(interest) = next {
             nth += 1;
+            next = self.interests.topics.interest_at(topic, nth);
             let lag_from = &mut partition.lag_from[usize::from(interest.edge)];
             if *lag_from != 0 {
                 continue;
@@ -44,7 +41,9 @@ impl Home {
             let edge = &mut self.interests.edges[usize::from(interest.edge)];
             if edge.credit > 0 {
                 self.statistics.delivered += 1;
-                self.interests.send(topic, partition.id, interest, record.clone(), turn.out);
+                // Mostly one edge has interest, and takes the record as it is.
+                let record = if next.is_some() { record.clone() } else { take(&mut record) };
+                self.interests.send(topic, partition.id, interest, record, turn.out);
             } else {
                 *lag_from = offset;
                 edge.lagging.push_back(local);
@@ -53,9 +52,8 @@ impl Home {
         }
     }
 
-    /// Whether any edge has interest in a topic.
-    pub(super) fn is_heard(&mut self, topic: u32, turn: &mut Turn<'_>) -> bool {
-        self.interests.refresh(topic, turn.out);
+    /// Whether any edge has interest in a topic, whose interest is up to date.
+    pub(super) fn is_heard(&self, topic: u32) -> bool {
         self.interests.topics.interest_at(topic, 0).is_some()
             || !self.groups.is_empty() && self.groups.want(self.interests.topics.name(topic))
     }
