@@ -130,6 +130,7 @@ impl ChunkWriter {
 
     /// Writes the parts one after the other and publishes them as one range. Returns None and
     /// writes nothing if they do not fit together.
+    #[inline]
     pub fn append(&mut self, parts: &[&[u8]]) -> Option<Slice> {
         let mut total: usize = 0;
         for part in parts {
@@ -158,6 +159,7 @@ impl ChunkWriter {
     ///
     /// # Panics
     /// If the range is not within the published bytes.
+    #[inline]
     pub fn slice(&self, start: usize, len: usize) -> Slice {
         let end = start.checked_add(len).filter(|end| *end <= self.len());
         assert!(end.is_some(), "range {start}+{len} beyond the {} published bytes", self.len);

@@ -36,10 +36,12 @@ impl Mail {
     }
 
     /// A copy that letters can carry.
+    #[inline]
     pub fn copy(&mut self, bytes: &[u8]) -> Slice {
-        if bytes.is_empty() {
-            return Slice::empty();
-        }
+        if bytes.is_empty() { Slice::empty() } else { self.copy_some(bytes) }
+    }
+
+    fn copy_some(&mut self, bytes: &[u8]) -> Slice {
         if bytes.len() > MAIL_AREA_BYTES / 4 {
             return Slice::copy_of(bytes);
         }

@@ -77,10 +77,12 @@ struct Segments {
 
 impl Segments {
     /// The body, or a copy of it where keeping its chunk as well would be too much.
+    #[inline]
     fn keep(&mut self, body: Slice, bytes_max: usize) -> Slice {
-        if body.is_empty() {
-            return body;
-        }
+        if body.is_empty() { body } else { self.keep_some(body, bytes_max) }
+    }
+
+    fn keep_some(&mut self, body: Slice, bytes_max: usize) -> Slice {
         let (id, chunk_bytes) = (body.chunk_id(), body.chunk_bytes());
         let is_new = !self.bodies.contains_key(&id);
         if is_new && self.bytes + chunk_bytes > bytes_max && chunk_bytes > body.len() {
@@ -144,11 +146,18 @@ impl Ring {
     ///
     /// Asks for an eighth of the ring at least, so that the caller's search for the holders of
     /// places is rare.
+    #[inline]
     pub fn victims(&self, len: usize, body_len: usize) -> Option<FrameNumber> {
         let bodies_max = BODIES * self.bytes.len();
         if self.fits(0, len) && (self.body_bytes == 0 || self.body_bytes + body_len <= bodies_max) {
             return None;
         }
+        Some(self.search_victims(len, body_len))
+    }
+
+    #[cold]
+    fn search_victims(&self, len: usize, body_len: usize) -> FrameNumber {
+        let bodies_max = BODIES * self.bytes.len();
         let (mut dropped, mut bytes, mut body_bytes) = (0, 0, self.body_bytes);
         for frame in &self.frames {
             let is_enough = bytes >= self.bytes.len() / 8;
@@ -159,7 +168,7 @@ impl Ring {
             body_bytes -= frame.body.len();
             dropped += 1;
         }
-        Some(self.first.wrapping_add(dropped as u32))
+        self.first.wrapping_add(dropped as u32)
     }
 
     /// Forgets the frames before `place`.
@@ -194,10 +203,13 @@ impl Ring {
             self.rewind();
         }
         let start = self.head;
-        for part in parts {
-            self.bytes[self.head..self.head + part.len()].copy_from_slice(part);
-            self.head += part.len();
+        let mut target = &mut self.bytes[start..start + len];
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            let (place, rest) = target.split_at_mut(part.len());
+            place.copy_from_slice(part);
+            target = rest;
         }
+        self.head += len;
         // A frame that is all body takes a byte: the write position never stands where a frame
         // begins.
         self.head += usize::from(len == 0);
@@ -250,6 +262,7 @@ impl Ring {
 
     /// Whether `len` contiguous bytes would be free once the `dropped` oldest frames are gone. The
     /// write position never meets the oldest frame, so that a full ring and an empty one differ.
+    #[inline]
     fn fits(&self, dropped: usize, len: usize) -> bool {
         let len = len.max(1);
         let Some(oldest) = self.frames.get(dropped) else {

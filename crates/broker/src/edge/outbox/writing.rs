@@ -94,16 +94,24 @@ impl Outboxes {
     ) -> Flushed {
         self.drop_ended(slots, index);
         loop {
-            // Mostly one frame waits, and then none: nothing to gather.
+            // Mostly one frame waits: nothing to gather.
             let slot = &slots[index];
-            let (offered, written) = match (slot.owned, slot.frames.len()) {
-                (NONE, 0) => (0, Written::Bytes(0)),
+            let (offered, is_all, written) = match (slot.owned, slot.frames.len()) {
+                (NONE, 0) => (0, true, Written::Bytes(0)),
                 (NONE, 1) => self.offer_frame(slots, index, write),
                 (NONE, 2) => self.offer::<4>(slots, index, write),
                 _ => self.offer::<PARTS_MAX>(slots, index, write),
             };
             if offered == 0 {
                 self.let_go(&mut slots[index]);
+                return Flushed::Drained;
+            }
+            // Mostly the socket takes all of it: nothing to look at again.
+            if is_all && written == Written::Bytes(offered) && slots[index].owned == NONE {
+                *written_bytes += offered as u64;
+                let slot = &mut slots[index];
+                self.lists.clear(&mut slot.frames);
+                self.let_go(slot);
                 return Flushed::Drained;
             }
             let taken = match written {
@@ -129,16 +137,17 @@ impl Outboxes {
         }
     }
 
-    /// Offers the socket the only frame that waits: the bytes offered, and the result.
+    /// Offers the socket the only frame that waits: the bytes offered, that they are all, and the
+    /// result.
     fn offer_frame(
         &self,
         slots: &Slots,
         index: ConnIndex,
         write: &mut Writer<'_>,
-    ) -> (usize, Written) {
+    ) -> (usize, bool, Written) {
         let slot = &slots[index];
         let Some(place) = self.lists.first(&slot.frames) else {
-            return (0, Written::Bytes(0));
+            return (0, true, Written::Bytes(0));
         };
         let (head, body) = self.ring.parts(place);
         let slices = [IoSlice::new(head), IoSlice::new(body)];
@@ -148,35 +157,38 @@ impl Outboxes {
             (false, false) => &slices[..],
         };
         match head.len() + body.len() {
-            0 => (0, Written::Bytes(0)),
-            offered => (offered, write(slots.key(index), parts)),
+            0 => (0, true, Written::Bytes(0)),
+            offered => (offered, true, write(slots.key(index), parts)),
         }
     }
 
-    /// Offers the socket up to `N` parts from the front: the bytes offered, and the result.
+    /// Offers the socket up to `N` parts from the front: the bytes offered, whether they are all,
+    /// and the result.
     fn offer<const N: usize>(
         &self,
         slots: &Slots,
         index: ConnIndex,
         write: &mut Writer<'_>,
-    ) -> (usize, Written) {
+    ) -> (usize, bool, Written) {
         let slot = &slots[index];
         let owned = self.owned.get(slot.owned).into_iter().flat_map(|owned| &owned.parts);
         let places = self.lists.iter(&slot.frames).flat_map(|place| {
             let (head, body) = self.ring.parts(place);
             [head, body]
         });
-        let parts = owned.map(|part| &part.bytes[..]).chain(places).filter(|part| !part.is_empty());
+        let parts = owned.map(|part| &part.bytes[..]).chain(places);
+        let mut parts = parts.filter(|part| !part.is_empty());
         let mut slices = [IoSlice::new(&[]); N];
         let (mut count, mut offered) = (0, 0);
-        for (slice, part) in slices.iter_mut().zip(parts) {
+        for (slice, part) in slices.iter_mut().zip(&mut parts) {
             *slice = IoSlice::new(part);
             offered += part.len();
             count += 1;
         }
+        let is_all = count < N || parts.next().is_none();
         match offered {
-            0 => (0, Written::Bytes(0)),
-            offered => (offered, write(slots.key(index), &slices[..count])),
+            0 => (0, is_all, Written::Bytes(0)),
+            offered => (offered, is_all, write(slots.key(index), &slices[..count])),
         }
     }
 
