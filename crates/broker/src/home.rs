@@ -41,6 +41,7 @@
 //! one reaches to D instead of to its `last`. So a position below D is complete only where a record
 //! behind the damage says it. Memory begins behind D, so no page from memory spans a hole.
 
+mod batch;
 mod clients;
 mod dedup;
 mod edges;
@@ -223,8 +224,20 @@ impl Home {
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) {
+        self.handle_found(now, from, request, None, (memory, out));
+    }
+
+    /// [`Home::handle`], with a topic that a look ahead has found for the request.
+    fn handle_found(
+        &mut self,
+        now: Now,
+        from: EdgeId,
+        request: ToHome,
+        found: Option<u32>,
+        (memory, out): (&mut dyn Memory, &mut HomeOutputs),
+    ) {
         self.elapsed.advance(now);
-        let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
+        let turn = &mut Turn { now_ms: now.unix_ms, found, memory, out };
         if usize::from(from) >= self.interests.edges.len() {
             return;
         }
@@ -331,7 +344,7 @@ impl Home {
         out: &mut HomeOutputs,
     ) {
         self.elapsed.advance(now);
-        let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
+        let turn = &mut Turn { now_ms: now.unix_ms, found: None, memory, out };
         let share = usize::from(log);
         self.heard_of(share, turn);
         self.heard_of_mirror(share, turn);
@@ -366,7 +379,7 @@ impl Home {
         out: &mut HomeOutputs,
     ) {
         self.elapsed.advance(now);
-        let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
+        let turn = &mut Turn { now_ms: now.unix_ms, found: None, memory, out };
         self.settle_proposals(usize::from(log), settled, turn);
     }
 
@@ -375,7 +388,7 @@ impl Home {
     /// once.
     pub fn pump(&mut self, now: Now, memory: &mut dyn Memory, out: &mut HomeOutputs) -> bool {
         self.elapsed.advance(now);
-        let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
+        let turn = &mut Turn { now_ms: now.unix_ms, found: None, memory, out };
         self.end_sessions(turn);
         self.look_at_groups(turn);
         self.tell_of_sleepers(turn);

@@ -14,7 +14,7 @@ use crate::pressure::SharedPressure;
 use crate::timing::Watch;
 use crate::users::Users;
 use broker::disk::DiskLetter;
-use broker::edge::{Edge, Pressure, Written};
+use broker::edge::{Edge, LETTERS_AHEAD, Pressure, Written};
 use broker::engine::EngineLetter;
 use broker::entitlement::Authenticator;
 use broker::home::{Home, HomeOutputs};
@@ -314,13 +314,13 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
     fn deal_with(&mut self, posts: &mut Vec<Post>) {
         for post in posts.drain(..) {
             match post {
-                Post::Requests { from, stamps, requests } => {
+                Post::Requests { from, stamps, mut requests } => {
                     self.watch.received(stamps);
-                    self.give_home(from, stamps.since_us, requests);
+                    self.give_home(from, stamps.since_us, &mut requests);
                 }
-                Post::Letters { from, stamps, letters } => {
+                Post::Letters { from, stamps, mut letters } => {
                     self.watch.received(stamps);
-                    self.give_edge(from, stamps.since_us, letters);
+                    self.give_edge(from, stamps.since_us, &mut letters);
                 }
                 Post::Disk { log, since_us, letters } => {
                     self.watch.home_takes(since_us);
@@ -366,15 +366,14 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    fn give_home(&mut self, from: u16, since_us: u64, requests: impl IntoIterator<Item = ToHome>) {
+    fn give_home(&mut self, from: u16, since_us: u64, requests: &mut Vec<ToHome>) {
         self.watch.home_takes(since_us);
         let Some(home) = &mut self.home else {
             debug_assert!(false, "requests go to homes");
             return;
         };
-        for request in requests {
-            home.handle(self.now, EdgeId(from), request, &mut *self.memory, &mut self.home_out);
-        }
+        let (memory, out) = (&mut *self.memory, &mut self.home_out);
+        home.handle_all(self.now, EdgeId(from), requests, memory, out);
     }
 
     fn give_home_from_disk(&mut self, log: u16, letters: Vec<DiskLetter>) {
@@ -397,12 +396,16 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    fn give_edge(&mut self, from: u16, since_us: u64, letters: impl IntoIterator<Item = ToEdge>) {
+    fn give_edge(&mut self, from: u16, since_us: u64, letters: &mut Vec<ToEdge>) {
         let before = self.edge.delivered_live();
-        for letter in letters {
-            self.edge.handle(HomeId(from), letter);
-            if self.edge.wants_flush() {
-                self.flush();
+        let mut left = letters.drain(..);
+        while !left.as_slice().is_empty() {
+            self.edge.look_ahead(HomeId(from), left.as_slice());
+            for letter in left.by_ref().take(LETTERS_AHEAD) {
+                self.edge.handle(HomeId(from), letter);
+                if self.edge.wants_flush() {
+                    self.flush();
+                }
             }
         }
         let count = self.edge.delivered_live().wrapping_sub(before);

@@ -1,7 +1,7 @@
 //! Small shared building blocks. No I/O, no clock, no entropy.
 //!
 //! This crate knows no topics, connections or frames. `unsafe` is allowed here and in `net` only;
-//! each block says why it is sound, and only `chunk` has any.
+//! each block says why it is sound, and only `chunk` and `prefetch` have any.
 #![deny(clippy::unwrap_used)]
 
 // The derives name `::stdx`, in this crate as well.
@@ -18,6 +18,7 @@ pub mod metrics;
 pub mod names;
 pub mod networks;
 pub mod pages;
+pub mod prefetch;
 pub mod prng;
 pub mod rate;
 pub mod slab;

@@ -7,6 +7,7 @@
 //! largest number of names at one time, apart from fragments.
 
 use crate::handing::Hand;
+use crate::prefetch::prefetch;
 use std::num::NonZeroU32;
 
 /// The maximum length of a name, in bytes.
@@ -78,6 +79,15 @@ impl Names {
         match place.split_first() {
             Some((len, rest)) => rest.get(..*len as usize).unwrap_or_default(),
             None => &[],
+        }
+    }
+
+    /// Asks for the memory of the beginning of a name; see [`crate::prefetch`].
+    #[inline]
+    pub fn prefetch(&self, name: Name) {
+        let (page, start) = split(name);
+        if let Some(first) = self.pages.get(page).and_then(|page| page.get(start)) {
+            prefetch(first);
         }
     }
 

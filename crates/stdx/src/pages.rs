@@ -7,6 +7,7 @@
 //! only the used part is touched.
 
 use crate::handing::{Hand, Input, Layout};
+use crate::prefetch::prefetch;
 use std::ops::{Index, IndexMut};
 
 /// Entries with dense `u32` indexes, `PAGE` (a power of two) to a page. Owned by one shard.
@@ -71,6 +72,14 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         let (page, entry) = split::<PAGE>(index);
         self.pages.get_mut(page)?.0.get_mut(entry)
+    }
+
+    /// Asks for the memory of an entry; see [`crate::prefetch`].
+    #[inline]
+    pub fn prefetch(&self, index: u32) {
+        if let Some(entry) = self.get(index) {
+            prefetch(entry);
+        }
     }
 
     /// All entries in the order of their indexes.

@@ -12,6 +12,7 @@
 //! that was never used is not touched.
 
 use crate::handing::{Hand, Input, Layout};
+use crate::prefetch::prefetch;
 use std::ops::{Index, IndexMut};
 
 /// The number of entries in a page.
@@ -104,6 +105,15 @@ impl<T> Slab<T> {
         match self.pages.get_mut(page)?.get_mut(entry)? {
             Entry::Occupied(value) => Some(value),
             Entry::Vacant(_) => None,
+        }
+    }
+
+    /// Asks for the memory of an entry; see [`crate::prefetch`].
+    #[inline]
+    pub fn prefetch(&self, index: u32) {
+        let (page, entry) = split(index);
+        if let Some(entry) = self.pages.get(page).and_then(|page| page.get(entry)) {
+            prefetch(entry);
         }
     }
 

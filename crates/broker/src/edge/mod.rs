@@ -306,6 +306,8 @@ impl Edge {
     }
 }
 
+/// Letters that [`Edge::look_ahead`] looks at, at most.
+pub const LETTERS_AHEAD: usize = 64;
 /// Pages that the ring has room for at least; events in JSON are up to six times as long as their
 /// payloads.
 const RING_PAGES_MIN: u32 = 8;

@@ -96,7 +96,7 @@ impl Home {
                 }
             }
         }
-        let checked = self.check(local, rule, publication)?;
+        let checked = self.check(local, rule, publication, turn.found)?;
         if let Some(rate_max) = checked.rate_max
             && !self.rates.take(self.elapsed.ms, &publication.topic, rate_max)
         {
@@ -172,6 +172,7 @@ impl Home {
         local: u32,
         rule: u16,
         publication: &'a Publication,
+        found: Option<u32>,
     ) -> Result<Checked<'a>, Code> {
         let rule = self.settings.rule_of(rule, || &publication.topic);
         let payload_bytes = publication.payload.len() as u64;
@@ -183,7 +184,10 @@ impl Home {
         if share.disk.as_ref().is_some_and(|disk| !disk.takes_appends()) {
             return Err(Code::LogUnavailable);
         }
-        let known = self.interests.topics.find(&publication.topic, local);
+        let topics = &self.interests.topics;
+        let known = found
+            .filter(|topic| topics.is(*topic, &publication.topic, local))
+            .or_else(|| topics.find(&publication.topic, local));
         if known.is_none() && self.is_full_of_topics() {
             return Err(Code::TopicsFull);
         }

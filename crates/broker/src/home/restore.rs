@@ -94,7 +94,7 @@ impl Home {
         let topic = topic.ok_or(Code::Internal)?;
         RecordView::parse(record).ok_or(Code::Internal)?;
         // Nothing in a start goes by the wall clock.
-        let turn = &mut Turn { now_ms: 0, memory, out };
+        let turn = &mut Turn { now_ms: 0, found: None, memory, out };
         self.cache(local, topic, record.clone(), turn);
         Ok(())
     }

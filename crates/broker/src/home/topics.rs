@@ -16,11 +16,14 @@ use stdx::handing::{Hand, Input, Layout};
 use stdx::hash::{Seed, keyed};
 use stdx::memory::vector_bytes;
 use stdx::names::{Name, Names};
+use stdx::prefetch::prefetch;
 use stdx::slab::Slab;
 
 /// One table holds about a thousandth of the topics, so that its growth moves ten thousand of ten
 /// million.
 const TABLES_COUNT: usize = 1024;
+/// Topics that are looked for at once, at most.
+pub(super) const AHEAD: usize = 32;
 /// No handle.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -136,11 +139,39 @@ impl TopicTable {
         self.tables[table_of(hash)].find(hash, same).copied()
     }
 
+    /// Looks for several topics at once, and asks for the memory that their use will need. A found
+    /// id may be that of another topic ([`TopicTable::is`]), rarely; and a known topic may not be
+    /// found.
+    pub fn find_ahead<'a>(
+        &self,
+        names: impl Iterator<Item = Option<&'a [u8]>>,
+        found: &mut [Option<u32>; AHEAD],
+    ) {
+        let mut places: [Option<&u32>; AHEAD] = [None; AHEAD];
+        for (place, name) in places.iter_mut().zip(names) {
+            let Some(name) = name else {
+                continue;
+            };
+            let hash = keyed(self.seed, name);
+            *place = self.tables[table_of(hash)].iter_hash(hash).next();
+            place.iter().for_each(|place| prefetch(*place));
+        }
+        for (found, place) in found.iter_mut().zip(&places) {
+            *found = place.copied();
+            found.iter().for_each(|topic| self.topics.prefetch(*topic));
+        }
+        for topic in found.iter().flatten() {
+            if let Some(topic) = self.topics.get(*topic) {
+                self.names.prefetch(topic.name);
+            }
+        }
+    }
+
     /// Whether the id stands for this topic.
     pub fn is(&self, topic: u32, name: &[u8], partition: u32) -> bool {
-        self.topics.get(topic).is_some_and(|topic| {
-            topic.partition == partition && self.names.get(topic.name) == name
-        })
+        self.topics
+            .get(topic)
+            .is_some_and(|topic| topic.partition == partition && self.names.get(topic.name) == name)
     }
 
     /// Adds a topic that is not known. None if the name is too long or the arena is full.
@@ -324,6 +355,29 @@ mod tests {
         ids.iter().for_each(|id| table.remove(*id));
         assert_eq!((table.len(), table.find(b"t/1", 1)), (0, None));
         assert!(table.tables.iter().all(HashTable::is_empty) && table.names.is_empty());
+    }
+
+    #[test]
+    fn a_look_ahead_finds_topics_that_are_known() {
+        let mut table = TopicTable::new(Seed(1, 2));
+        let names: Vec<String> = (0..5_000).map(|number| format!("t/{number}")).collect();
+        let ids: Vec<u32> =
+            names.iter().map(|name| table.insert(name.as_bytes(), 0, 7, 0).unwrap()).collect();
+        let mut right = 0;
+        for (names, ids) in names.chunks(AHEAD).zip(ids.chunks(AHEAD)) {
+            let mut found = [None; AHEAD];
+            table.find_ahead(names.iter().map(|name| Some(name.as_bytes())), &mut found);
+            let of_found = ids.iter().zip(&found).zip(names);
+            right += of_found
+                .filter(|((id, found), name)| {
+                    **found == Some(**id) && table.is(**id, name.as_bytes(), 0)
+                })
+                .count();
+        }
+        assert!(right > 4_900, "a tag of seven bits rarely stands for two names: {right}");
+        let mut found = [None; AHEAD];
+        TopicTable::new(Seed(1, 2)).find_ahead([Some(&b"t/1"[..]), None].into_iter(), &mut found);
+        assert_eq!(found, [None; AHEAD]);
     }
 
     #[test]

@@ -11,6 +11,8 @@ use stdx::memory::vector_bytes;
 pub(super) struct Turn<'a> {
     /// The wall clock; milliseconds since 1970.
     pub now_ms: u64,
+    /// The topic that a look ahead has found for the request; it may be another.
+    pub found: Option<u32>,
     /// The source of the logs' segments.
     pub memory: &'a mut dyn Memory,
     /// The home's outputs.

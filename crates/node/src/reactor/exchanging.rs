@@ -61,7 +61,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             let since_us = self.watch.began_us;
             if home == own {
                 has_own = true;
-                self.give_home(self.id, since_us, requests.drain(..));
+                self.give_home(self.id, since_us, &mut requests);
                 put_back(requests, &mut self.edge.out.requests[home]);
             } else {
                 let stamps = Stamps { sent_us: self.clock.monotonic_us(), since_us };
@@ -71,7 +71,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         if !self.home_out.letters[own].is_empty() {
             has_own = true;
             let mut letters = std::mem::take(&mut self.home_out.letters[own]);
-            self.give_edge(self.id, self.watch.since_us(), letters.drain(..));
+            self.give_edge(self.id, self.watch.since_us(), &mut letters);
             put_back(letters, &mut self.home_out.letters[own]);
         }
         if !self.home_out.occupancy.is_empty() {

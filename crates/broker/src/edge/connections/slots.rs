@@ -164,6 +164,12 @@ impl Slots {
         (!slot.is_free() && slot.generation == key.generation).then_some(slot)
     }
 
+    /// Asks for the memory of a slot; see [`stdx::prefetch`].
+    #[inline]
+    pub fn prefetch(&self, index: ConnIndex) {
+        self.slots.prefetch(index.0);
+    }
+
     /// The connection's key.
     pub fn key(&self, index: ConnIndex) -> Key {
         Key { index: index.0, generation: self[index].generation }

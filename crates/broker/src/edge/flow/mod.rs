@@ -4,6 +4,7 @@
 //! no types for others, and do not import each other.
 
 mod admission;
+mod ahead;
 mod answers;
 mod authenticate;
 mod buffered;

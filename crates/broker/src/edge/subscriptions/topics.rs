@@ -3,7 +3,7 @@
 
 use super::Subscriptions;
 use super::filters::MatchedIndex;
-use crate::ids::{SubIndex, TopicIndex};
+use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::{HomeId, PartitionId};
 use stdx::blocks::List;
 use stdx::chunk::Slice;
@@ -53,6 +53,12 @@ impl Topics {
         self.topics.get(index.0)
     }
 
+    /// Asks for the memory of a topic; see [`stdx::prefetch`].
+    #[inline]
+    pub fn prefetch(&self, index: TopicIndex) {
+        self.topics.prefetch(index.0);
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Topic> {
         self.topics.iter()
     }
@@ -90,6 +96,31 @@ impl Subscriptions {
             _ => several.extend(self.members.iter(&topic.subscribers).map(SubIndex)),
         }
         Takers { single, by_filter: topic.name(), partition: topic.partition }
+    }
+
+    /// Asks for the memory of a topic; see [`stdx::prefetch`].
+    #[inline]
+    pub fn prefetch_topic(&self, home: HomeId, index: TopicIndex) {
+        if let Some(topics) = self.topics.get(usize::from(home)) {
+            topics.prefetch(index);
+        }
+    }
+
+    /// Asks for the memory of a topic's only plain subscription, and returns it;
+    /// [`SubIndex::NONE`] for other topics.
+    #[inline]
+    pub fn prefetch_only_taker(&self, home: HomeId, index: TopicIndex) -> SubIndex {
+        let topic = self.topics.get(usize::from(home)).and_then(|topics| topics.get(index));
+        let subscribers = topic.map(|topic| &topic.subscribers).filter(|list| list.len() == 1);
+        let only = subscribers.and_then(|subscribers| self.members.first(subscribers));
+        only.iter().for_each(|only| self.table.prefetch(*only));
+        only.map_or(SubIndex::NONE, SubIndex)
+    }
+
+    /// The connection of a subscription, if there is such a one.
+    #[inline]
+    pub fn connection_of(&self, subscription: SubIndex) -> Option<ConnIndex> {
+        self.table.get(subscription.0).map(|entry| entry.connection)
     }
 
     /// The number of a topic's plain subscriptions, and of those that match it by filter.

@@ -70,7 +70,7 @@ impl Home {
         out: &mut super::super::HomeOutputs,
     ) {
         self.elapsed.advance(now);
-        let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
+        let turn = &mut Turn { now_ms: now.unix_ms, found: None, memory, out };
         if self.letters.waiting.is_empty() && self.letters.bytes < TURN_BYTES_MAX {
             self.take_letter(letter, turn);
             self.give_engine_credit(turn);

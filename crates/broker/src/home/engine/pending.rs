@@ -209,7 +209,8 @@ impl Home {
         if publisher.is_asked() {
             self.dedup.held(self.elapsed.ms, names)?;
         }
-        let Checked { record_bytes, rate_max, .. } = self.check(local, rule, publication)?;
+        let checked = self.check(local, rule, publication, turn.found)?;
+        let Checked { record_bytes, rate_max, .. } = checked;
         if self.retains_newest(local) {
             self.check_retained(local, publication, record_bytes)?;
         }
