@@ -34,6 +34,8 @@ const SLACK_INSTRUCTIONS: f64 = 5.0;
 /// The number of subscribers, topics or connections in the larger run of each pair.
 const MANY: u32 = 1_000;
 const TOPICS: u32 = 10_000;
+/// Publications that come with one read, as in the program.
+const BATCH: u32 = 32;
 
 /// One run of the program: callgrind's counts, and the program's own.
 #[derive(Clone, Debug, Default)]
@@ -178,6 +180,7 @@ fn measure(workspace: &Workspace) -> Result<BTreeMap<&'static str, Costs>> {
     let compression = slope("packed-fan-out", 50, MANY)?.minus(&many);
     let delivery_json = slope("json-fan-out", 50, MANY)?.minus(&publish).over(MANY);
     let unicast = slope("unicast", 1_000, TOPICS)?;
+    let unicast_batch = slope("unicast-batches", 100, TOPICS)?.over(BATCH);
     let unicast_json = slope("json-unicast", 1_000, TOPICS)?;
     let connect = slope("connect", 1_000, 0)?;
     let connect_early = slope("connect-early", 1_000, 0)?;
@@ -188,6 +191,7 @@ fn measure(workspace: &Workspace) -> Result<BTreeMap<&'static str, Costs>> {
         ("delivery", delivery.costs()),
         ("delivery_json", delivery_json.costs()),
         ("unicast", unicast.costs()),
+        ("unicast_batch", unicast_batch.costs()),
         ("unicast_json", unicast_json.costs()),
         ("compression", compression.costs()),
         ("connect", connect.costs()),

@@ -41,6 +41,8 @@ const PAYLOAD_BYTES: usize = 512;
 const PING_INTERVAL_S: u32 = 60;
 /// Frames that are made beforehand.
 const FRAMES: u32 = 4_000;
+/// Publications that come with one read.
+const BATCH: u32 = 32;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -57,6 +59,7 @@ fn main() {
     match workload.as_str() {
         "fan-out" | "packed-fan-out" | "json-fan-out" => fan_out(&mut world, count, beforehand),
         "unicast" | "json-unicast" => unicast(&mut world, count, beforehand),
+        "unicast-batches" => unicast_batches(&mut world, count, beforehand),
         "connect" => connect(&mut world, count, beforehand),
         "connect-early" => connect_early(&mut world, count),
         "pings" => pings(&mut world, count, beforehand),
@@ -77,16 +80,28 @@ fn fan_out(world: &mut World, count: u32, beforehand: u32) {
 
 /// N publications, each on one of M topics with one subscriber each.
 fn unicast(world: &mut World, count: u32, beforehand: u32) {
+    let (publisher, frames) = unicast_frames(world, beforehand);
+    world.count(count, |world, at| world.send(publisher, &frames[(at % FRAMES) as usize]));
+}
+
+/// N times [`BATCH`] publications with one read, each on one of M topics with one subscriber each.
+fn unicast_batches(world: &mut World, count: u32, beforehand: u32) {
+    let (publisher, frames) = unicast_frames(world, beforehand);
+    let batches: Vec<Bytes> =
+        frames.chunks_exact(BATCH as usize).map(|frames| frames.concat().into()).collect();
+    world.count(count, |world, at| world.send(publisher, &batches[at as usize % batches.len()]));
+}
+
+/// A publisher, M subscribers of a topic each, and publications on these topics.
+fn unicast_frames(world: &mut World, topics: u32) -> (Conn, Vec<Bytes>) {
     let publisher = world.connect(None, 0);
     let topic = |number: u32| format!("prices/{number}");
-    for number in 0..beforehand {
+    for number in 0..topics {
         world.connect(Some(&topic(number)), 0);
     }
     let mut random = Prng::new(1);
-    let frames: Vec<Bytes> = (0..FRAMES)
-        .map(|_| publication(&topic(random.below(u64::from(beforehand)) as u32)))
-        .collect();
-    world.count(count, |world, at| world.send(publisher, &frames[(at % FRAMES) as usize]));
+    let frame = |_| publication(&topic(random.below(u64::from(topics)) as u32));
+    (publisher, (0..FRAMES).map(frame).collect())
 }
 
 /// N connections beside M earlier ones, each upgraded, welcomed and subscribed to its own topic.
