@@ -1,5 +1,6 @@
 //! Options of a stack.
 
+use crate::packet::Checksums;
 use std::net::IpAddr;
 use stdx::hash::Seed;
 
@@ -30,6 +31,8 @@ pub struct Config {
     pub ports_first: u16,
     /// Two to this power is the number of parts of the table of connections: 10 for millions.
     pub table_segment_bits: u32,
+    /// The checksums of received segments that are right.
+    pub checksums: Checksums,
     /// A random secret: for hashes, first sequence numbers (RFC 6528) and cookies.
     pub secret: Seed,
 }
@@ -48,6 +51,7 @@ impl Config {
             receive_window: u16::MAX,
             ports_first: 32_768,
             table_segment_bits: 10,
+            checksums: Checksums::Whole,
             secret,
         }
     }

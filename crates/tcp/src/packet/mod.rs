@@ -17,10 +17,13 @@ pub use write::{Head, IPV4_BYTES, IPV6_BYTES, TCP_BYTES, payload_max};
 
 use crate::checksum::Sum;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 const PROTOCOL_ICMP: u8 = 1;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_ICMPV6: u8 = 58;
+/// The place of the checksum in a segment.
+const CHECKSUM: Range<usize> = 16..18;
 
 /// A received packet.
 #[derive(Debug)]
@@ -55,19 +58,37 @@ pub enum Dropped {
     Checksum,
 }
 
-/// Reads an IP packet, without link header.
+/// The checksums of TCP that are right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Checksums {
+    /// Those of the whole segment.
+    Whole,
+    /// Also those of the pseudo-header alone: a kernel leaves the rest to its device, and a virtual
+    /// one, like veth, never adds it.
+    Partial,
+}
+
+/// Reads an IP packet, without link header, whose checksums are whole.
 ///
 /// # Errors
 /// The reason to drop it.
 pub fn parse(packet: &[u8]) -> Result<Packet<'_>, Dropped> {
+    parse_with(packet, Checksums::Whole)
+}
+
+/// Reads an IP packet, without link header.
+///
+/// # Errors
+/// The reason to drop it.
+pub fn parse_with(packet: &[u8], checksums: Checksums) -> Result<Packet<'_>, Dropped> {
     match packet.first().map(|first| first >> 4) {
-        Some(4) => parse_v4(packet),
-        Some(6) => parse_v6(packet),
+        Some(4) => parse_v4(packet, checksums),
+        Some(6) => parse_v6(packet, checksums),
         _ => Err(Dropped::Malformed),
     }
 }
 
-fn parse_v4(packet: &[u8]) -> Result<Packet<'_>, Dropped> {
+fn parse_v4(packet: &[u8], checksums: Checksums) -> Result<Packet<'_>, Dropped> {
     let (head, _) = packet.split_first_chunk::<20>().ok_or(Dropped::Malformed)?;
     let head_bytes = usize::from(head[0] & 15) * 4;
     let length = usize::from(u16::from_be_bytes([head[2], head[3]]));
@@ -91,13 +112,13 @@ fn parse_v4(packet: &[u8]) -> Result<Packet<'_>, Dropped> {
         return Err(Dropped::Sender);
     }
     match head[9] {
-        PROTOCOL_TCP => segment_of(from, to, bytes),
+        PROTOCOL_TCP => segment_of(from, to, bytes, checksums),
         PROTOCOL_ICMP => icmp::parse_v4(bytes).map(Packet::Icmp),
         _ => Err(Dropped::Protocol),
     }
 }
 
-fn parse_v6(packet: &[u8]) -> Result<Packet<'_>, Dropped> {
+fn parse_v6(packet: &[u8], checksums: Checksums) -> Result<Packet<'_>, Dropped> {
     let (head, rest) = packet.split_first_chunk::<40>().ok_or(Dropped::Malformed)?;
     let length = usize::from(u16::from_be_bytes([head[4], head[5]]));
     let bytes = rest.get(..length).ok_or(Dropped::Malformed)?;
@@ -107,7 +128,7 @@ fn parse_v6(packet: &[u8]) -> Result<Packet<'_>, Dropped> {
         return Err(Dropped::Sender);
     }
     match head[6] {
-        PROTOCOL_TCP => segment_of(from, to, bytes),
+        PROTOCOL_TCP => segment_of(from, to, bytes, checksums),
         PROTOCOL_ICMPV6 => icmp::parse_v6(from, to, bytes).map(Packet::Icmp),
         // Hop-by-hop options, routing, fragments, destination options.
         0 | 43 | 60 => Err(Dropped::IpOptions),
@@ -128,16 +149,27 @@ fn address_v6(bytes: &[u8]) -> Ipv6Addr {
     Ipv6Addr::from(address)
 }
 
-fn segment_of(from: IpAddr, to: IpAddr, bytes: &[u8]) -> Result<Packet<'_>, Dropped> {
-    if pseudo_header(from, to, PROTOCOL_TCP, bytes.len()).add(bytes).finish() != [0; 2] {
-        return Err(Dropped::Checksum);
+fn segment_of(
+    from: IpAddr,
+    to: IpAddr,
+    bytes: &[u8],
+    checksums: Checksums,
+) -> Result<Packet<'_>, Dropped> {
+    let pseudo_header = pseudo_header(from, to, PROTOCOL_TCP, bytes.len());
+    if pseudo_header.add(bytes).finish() != [0; 2] {
+        // The device would have taken the complement.
+        let [high, low] = pseudo_header.finish();
+        let partial = [!high, !low];
+        if checksums == Checksums::Whole || bytes.get(CHECKSUM) != Some(&partial[..]) {
+            return Err(Dropped::Checksum);
+        }
     }
     let segment = Segment::parse(bytes).ok_or(Dropped::Malformed)?;
     Ok(Packet::Segment { from, to, segment })
 }
 
 /// The sum of the pseudo-header (RFC 9293, 3.1; RFC 8200, 8.1).
-fn pseudo_header(from: IpAddr, to: IpAddr, protocol: u8, length: usize) -> Sum {
+pub(crate) fn pseudo_header(from: IpAddr, to: IpAddr, protocol: u8, length: usize) -> Sum {
     let sum = Sum::default();
     let sum = match from {
         IpAddr::V4(address) => sum.add(&address.octets()),

@@ -168,3 +168,19 @@ fn reports_name_the_segment() {
     *broken.last_mut().unwrap() ^= 1;
     assert!(matches!(parse(&broken), Err(Dropped::Checksum)));
 }
+
+/// A kernel that leaves checksums to its device writes the sum of the pseudo-header there.
+#[test]
+fn partial_checksums_are_right_where_they_are_allowed() {
+    for addresses in [V4, V6] {
+        let mut packet = written(addresses, &[], b"abc");
+        let at = packet.len() - 3 - TCP_BYTES + CHECKSUM.start;
+        let Head { from, to, .. } = head(addresses, &[]);
+        let [high, low] = pseudo_header(from, to, PROTOCOL_TCP, TCP_BYTES + 3).finish();
+        packet[at..at + 2].copy_from_slice(&[!high, !low]);
+        assert!(matches!(parse(&packet), Err(Dropped::Checksum)));
+        assert!(parse_with(&packet, Checksums::Partial).is_ok());
+        packet[at] ^= 1;
+        assert!(matches!(parse_with(&packet, Checksums::Partial), Err(Dropped::Checksum)));
+    }
+}

@@ -18,7 +18,7 @@ impl Stack {
     /// Takes a received IP packet, which came from this next hop.
     pub fn receive(&mut self, now: Time, packet: &[u8], hop: u8, frames: &mut dyn Frames) {
         let turn = &mut Turn { now, frames };
-        match packet::parse(packet) {
+        match packet::parse_with(packet, self.config.checksums) {
             Ok(Packet::Segment { from, to, segment }) => {
                 self.statistics.segments_in += 1;
                 self.arrive(from, to, &segment, hop, turn);

@@ -259,6 +259,11 @@ impl Stack {
         }
     }
 
+    /// Our addresses.
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
     /// The number of connections, closing ones included.
     pub fn connections_count(&self) -> u32 {
         self.lines.count() - self.dying.len() as u32

@@ -126,20 +126,22 @@ impl Stack {
     }
 
     /// Sends lost segments again while the congestion window has room.
-    pub(super) fn resend_lost(&mut self, index: u32, turn: &mut Turn<'_>) {
+    /// Returns whether the device had room; without it the line waits.
+    pub(super) fn resend_lost(&mut self, index: u32, turn: &mut Turn<'_>) -> bool {
         let id = self.lines[index].active;
         let mut segment = self.actives[id].head;
         while segment != NONE && self.actives[id].lost > 0 {
             if self.actives[id].pipe() >= u32::from(self.lines[index].cwnd) {
-                return;
+                return true;
             }
             let next = self.retained.get(segment).next;
             if self.retained.get(segment).has(LOST) && !self.resend(index, segment, turn) {
                 self.await_room(index);
-                return;
+                return false;
             }
             segment = next;
         }
+        true
     }
 
     /// Takes longer segments for lost, after a report that a link's packets are shorter.

@@ -199,7 +199,8 @@ impl Stack {
         true
     }
 
-    /// Sends, at the end of a turn, what waited for room in the device.
+    /// Sends, at the end of a turn, what waited for room in the device. The first line that finds
+    /// none ends it: when many wait, the others would look in vain in each turn.
     pub(super) fn emit_waiting(&mut self, turn: &mut Turn<'_>) {
         for _ in 0..self.emitting.len() {
             let Some(index) = self.emitting.pop_front() else { return };
@@ -214,7 +215,9 @@ impl Stack {
                 self.await_room(index);
                 return;
             }
-            self.resend_lost(index, turn);
+            if !self.resend_lost(index, turn) {
+                return;
+            }
             if !self.actives[self.lines[index].active].is_empty() {
                 self.arm_for_flight(index, turn);
             }

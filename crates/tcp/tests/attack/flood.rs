@@ -144,3 +144,24 @@ fn unknown_segments_cost_an_answer() {
     assert_eq!(host.stack.memory_bytes(), memory);
     assert!(!host.events.iter().any(|event| matches!(event, Event::Accepted { .. })));
 }
+
+/// Many connections with lost segments, and a device without room: the end of a turn tries one of
+/// them. Otherwise an overload would take all time from what could end it.
+#[test]
+fn a_full_device_is_tried_once_a_turn() {
+    const PEERS: u32 = 1_000;
+    let mut host = Host::new(|_| {});
+    let peers: Vec<Peer> = (0..PEERS).map(|number| host.open(ends(number), PLAIN, 512)).collect();
+    for peer in &peers {
+        host.write(peer.conn, 100);
+    }
+    host.take();
+    host.device.room = 0;
+    host.pass(Duration::from_secs(2));
+    let tries = |host: &Host| host.stack.statistics().device_full;
+    let before = tries(&host);
+    assert_eq!(host.turn().len(), 0);
+    assert!(tries(&host) <= before + 2, "{} of {before}", tries(&host) - before);
+    host.device.room = usize::MAX;
+    assert_eq!(host.turn().len() as u32, PEERS);
+}

@@ -65,7 +65,8 @@ impl Host {
         self.take()
     }
 
-    fn take(&mut self) -> Vec<(Ends, Sent)> {
+    /// Takes the packets that have left.
+    pub fn take(&mut self) -> Vec<(Ends, Sent)> {
         self.packets += self.device.sent.len() as u64;
         self.stack.take_events(&mut self.events);
         self.device.sent.drain(..).map(|(packet, _)| read(&packet)).collect()

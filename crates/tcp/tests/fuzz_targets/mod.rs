@@ -7,8 +7,8 @@ mod stack;
 pub use life::life;
 pub use stack::stack;
 
-use tcp::Frames;
 use tcp::packet::{Head, Options, Packet, SACKS_MAX, parse};
+use tcp::{Frames, neighbours};
 
 /// The bytes of an input, one after another; zeros follow the last one.
 pub struct Bytes<'a>(pub &'a [u8]);
@@ -57,8 +57,21 @@ impl Frames for Device {
     }
 }
 
+/// A question of a neighbour has an answer for its asker, or none.
+fn neighbour(data: &[u8]) {
+    let ours = [2, 0, 0, 0, 0, 1];
+    let addresses = ["192.0.2.1", "2001:db8::1"].map(|text| text.parse().unwrap());
+    let mut out = vec![0; data.len() + 64];
+    let answer = neighbours::answer(data, ours, &addresses, &mut out);
+    if let Some(length) = answer {
+        assert_eq!((&out[..6], &out[6..12]), (&data[6..12], &ours[..]));
+        assert!(length <= data.len() + 64);
+    }
+}
+
 /// Any packet is dropped, or is a segment that can be written again with the same meaning.
 pub fn packet(data: &[u8]) {
+    neighbour(data);
     let Ok(Packet::Segment { from, to, segment }) = parse(data) else { return };
     let head = Head {
         from,
