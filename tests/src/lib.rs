@@ -12,6 +12,7 @@
 pub mod answers;
 pub mod authority;
 pub mod bench;
+pub mod cable;
 pub mod cluster;
 pub mod curl;
 pub mod event_stream;

@@ -13,6 +13,8 @@ use crate::process::Process;
 #[derive(Debug)]
 pub struct Host {
     holder: Process,
+    /// Whether the host has a user namespace of its own.
+    has_own_users: bool,
 }
 
 /// Two hosts with a cable between them.
@@ -29,30 +31,43 @@ impl Host {
     pub fn new() -> Host {
         let mut unshare = Command::new("unshare");
         unshare.args(["--user", "--map-root-user", "--net", "--"]);
-        Host::held_by(unshare)
+        Host::held_by(unshare, true)
+    }
+
+    /// Creates a host of root's, where programs for AF_XDP may be loaded. None if the test is not
+    /// run by root.
+    fn of_root() -> Option<Host> {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: AF_XDP needs root");
+            return None;
+        }
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--net", "--"]);
+        Some(Host::held_by(unshare, false))
     }
 
     /// Creates another host with the same owner, so that a cable can connect both.
     fn beside(&self) -> Host {
         let mut unshare = self.command("unshare");
         unshare.args(["--net", "--"]);
-        Host::held_by(unshare)
+        Host::held_by(unshare, self.has_own_users)
     }
 
-    fn held_by(mut unshare: Command) -> Host {
+    fn held_by(mut unshare: Command, has_own_users: bool) -> Host {
         unshare.args(["sh", "-c", "ip link set lo up && echo up && exec sleep infinity"]);
         let mut holder = Process::start(&mut unshare);
         let what = "separate host: this test needs user namespaces, or root";
         holder.wait_for(what, |line| (line == "up").then_some(()));
-        Host { holder }
+        Host { holder, has_own_users }
     }
 
     /// The words that start a program here.
     pub fn words(&self) -> Vec<String> {
         let target = self.holder.id().to_string();
-        ["nsenter", "--target", &target, "--user", "--preserve-credentials", "--net", "--"]
-            .map(str::to_owned)
-            .to_vec()
+        let users: &[&str] =
+            if self.has_own_users { &["--user", "--preserve-credentials"] } else { &[] };
+        let words = [&["nsenter", "--target", &target], users, &["--net", "--"]].concat();
+        words.into_iter().map(str::to_owned).collect()
     }
 
     /// A command for a program here.
@@ -86,7 +101,16 @@ impl Default for Host {
 impl Cable {
     /// Creates two hosts.
     pub fn new() -> Cable {
-        let near = Host::new();
+        Cable::from(Host::new())
+    }
+
+    /// Creates two hosts of root's, where programs for AF_XDP may be loaded. None if the test is
+    /// not run by root.
+    pub fn of_root() -> Option<Cable> {
+        Host::of_root().map(Cable::from)
+    }
+
+    fn from(near: Host) -> Cable {
         let far = near.beside();
         near.run(&format!("ip link add near type veth peer name far netns {}", far.holder.id()));
         near.run("ip address add 10.77.0.1/24 dev near && ip link set near up");

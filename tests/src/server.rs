@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::cable::{self, Cable};
 use crate::process::{Ended, Process};
 use crate::tools;
 
@@ -83,6 +84,8 @@ impl Server {
 pub struct Place {
     folder: Folder,
     listen: String,
+    /// The interface, if the tests run over the node's own TCP.
+    cable: Option<Cable>,
 }
 
 impl Place {
@@ -94,11 +97,14 @@ impl Place {
     /// 127.0.0.1, where a connect may reach itself and take the port.
     pub fn new(listen: &str) -> Place {
         let folder = Folder::new();
-        let listen = match listen.strip_prefix("127.0.0.1:") {
-            Some(port) => format!("{}:{port}", folder.own_address()),
-            None => listen.to_owned(),
+        let is_local = listen.starts_with("127.0.0.1:");
+        let cable = (is_local && cable::is_wanted()).then(|| Cable::new(folder.number));
+        let listen = match (listen.strip_prefix("127.0.0.1:"), &cable) {
+            (Some(port), Some(cable)) => format!("{}:{port}", cable.address()),
+            (Some(port), None) => format!("{}:{port}", folder.own_address()),
+            (None, _) => listen.to_owned(),
         };
-        let place = Place { folder, listen };
+        let place = Place { folder, listen, cable };
         place.configure("");
         place
     }
@@ -158,6 +164,7 @@ impl Place {
         command.env("RUNTIME_DIRECTORY", self.path("run"));
         command.arg("serve").arg("--config").arg(self.path("crore.toml"));
         command.args(["--listen", &self.listen, "--admin-listen", "127.0.0.1:0"]);
+        command.args(self.cable.iter().flat_map(Cable::flags));
         Process::start(command)
     }
 

@@ -40,6 +40,29 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         "what runs out",
         &[("crore_accept_errors_total", ""), ("crore_connections_refused_total", "")],
     ),
+    (
+        "tests/tests/user_network.rs",
+        "packets of the node's own TCP",
+        &[("crore_tcp_segments_received_total", ""), ("crore_tcp_segments_sent_total", "")],
+    ),
+    (
+        "crates/net/src/user/tests.rs",
+        "repeated segments",
+        &[("crore_tcp_segments_resent_total", "resent"), ("crore_tcp_timeouts_total", "timeouts")],
+    ),
+    (
+        "crates/tcp/tests/attack/flood.rs",
+        "floods of the node's own TCP",
+        &[
+            ("crore_tcp_cookies_total", "cookies_sent"),
+            ("crore_tcp_unacknowledged_bytes", "retained_bytes"),
+        ],
+    ),
+    (
+        "crates/tcp/tests/attack/addresses.rs",
+        "packets that are not ours",
+        &[("crore_tcp_packets_dropped_total", "foreign")],
+    ),
     ("tests/tests/drain.rs", "the end", &[("crore_draining", "")]),
     (
         "crates/broker/tests/edge/drain.rs",

@@ -209,7 +209,7 @@ mod tests {
         let mut in_force = Configuration::default();
         let mut options = assemble::node_options(&in_force, 1);
         options.listen = vec!["127.0.0.1:0".parse().unwrap()];
-        options.transport.private_tables = false;
+        options.transport.sockets.private_tables = false;
         let node = node::start(options).unwrap();
         let reloader = Reloader {
             arguments: ConfigurationArguments::default(),

@@ -50,7 +50,7 @@ pub fn block() {
 pub fn watch(mut handle: impl FnMut(Signal) + Send + 'static) {
     let wait = move || {
         // It begins before the node listens. A refusal leaves a right that this thread never uses.
-        let _ = net::system::give_up_low_ports();
+        let _ = net::system::give_up_start_rights();
         loop {
             match set().wait() {
                 Ok(Number::SIGINT) => handle(Signal::Interrupt),

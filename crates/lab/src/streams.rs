@@ -272,7 +272,7 @@ fn ours(case: &Case, device: Pair, is_over: &AtomicBool) {
     let waker = Waker::new().expect("an eventfd");
     let link = Link::ethernet(OURS, LINE);
     let mut net = User::new(device, link, config, Arc::clone(&waker)).expect("an epoll");
-    net.listen(address(FAR)).expect("a free port");
+    net.listen(address(FAR), b"").expect("a free port");
     let mut stream = Stream { case, at: 0, chunk: Vec::new() };
     let mut events = Vec::new();
     while !is_over.load(Ordering::Acquire) {

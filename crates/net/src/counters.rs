@@ -4,6 +4,7 @@
 //! So a watcher of shortages need not ask a thread that may be in trouble, nor wake an idle one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 use stdx::Counters;
@@ -12,7 +13,11 @@ use stdx::metrics::Metrics;
 /// Counters of one thread's network, shared with the threads that report them. Relaxed: each number
 /// is right by itself.
 #[derive(Debug, Default)]
-pub struct Counters([AtomicU64; Count::OtherErrors as usize + 1]);
+pub struct Counters {
+    counts: [AtomicU64; Count::OtherErrors as usize + 1],
+    /// Those of a TCP of our own; its thread renews them ten times a second.
+    user: Mutex<UserStatistics>,
+}
 
 /// The name of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +72,49 @@ pub struct Statistics {
     /// memory left, epoll had no watches left, or the peer had closed the connection.
     #[metric("crore_accept_errors_total", by = "reason")]
     pub accept_errors: AcceptErrors,
+    /// Counters of the node's own TCP.
+    pub user: UserStatistics,
+}
+
+/// Counters and present numbers of a TCP of our own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Counters, Metrics)]
+pub struct UserStatistics {
+    /// TCP segments that the node's own TCP has received.
+    #[metric("crore_tcp_segments_received_total")]
+    pub segments_in: u64,
+    /// TCP segments that the node's own TCP has sent, repeated ones included.
+    #[metric("crore_tcp_segments_sent_total")]
+    pub segments_out: u64,
+    /// TCP segments that the node's own TCP has sent again.
+    #[metric("crore_tcp_segments_resent_total")]
+    pub resent: u64,
+    /// Retransmission timeouts of the node's own TCP.
+    #[metric("crore_tcp_timeouts_total")]
+    pub timeouts: u64,
+    /// Openings that the node's own TCP has answered with a cookie, because too many were waiting.
+    #[metric("crore_tcp_cookies_total")]
+    pub cookies: u64,
+    /// Packets that the node's own TCP has dropped: malformed ones, those with a wrong checksum,
+    /// those for others, and payload without room.
+    #[metric("crore_tcp_packets_dropped_total")]
+    pub dropped: u64,
+    /// Bytes that the node's own TCP keeps until peers have acknowledged them.
+    #[metric("crore_tcp_unacknowledged_bytes")]
+    pub unacknowledged_bytes: u64,
+}
+
+impl From<tcp::Statistics> for UserStatistics {
+    fn from(stack: tcp::Statistics) -> UserStatistics {
+        UserStatistics {
+            segments_in: stack.segments_in,
+            segments_out: stack.segments_out,
+            resent: stack.resent,
+            timeouts: stack.timeouts,
+            cookies: stack.cookies_sent,
+            dropped: stack.malformed + stack.checksums + stack.foreign + stack.dropped_unread,
+            unacknowledged_bytes: stack.retained_bytes,
+        }
+    }
 }
 
 /// The reasons of connections that could not be accepted. One that still waits in the listener's
@@ -114,7 +162,7 @@ impl Count {
 impl Counters {
     /// The present numbers.
     pub fn statistics(&self) -> Statistics {
-        let read = |count: Count| self.0[count as usize].load(Ordering::Relaxed);
+        let read = |count: Count| self.counts[count as usize].load(Ordering::Relaxed);
         Statistics {
             accepted: read(Count::Accepted),
             passed_on: read(Count::PassedOn),
@@ -130,12 +178,18 @@ impl Counters {
                 watches: read(Count::NoWatches),
                 other: read(Count::OtherErrors),
             },
+            user: *self.user.lock().unwrap_or_else(PoisonError::into_inner),
         }
+    }
+
+    /// Renews the numbers of a TCP of our own.
+    pub(crate) fn set_user(&self, statistics: UserStatistics) {
+        *self.user.lock().unwrap_or_else(PoisonError::into_inner) = statistics;
     }
 
     /// Adds to a counter; only the network's own thread calls this, so it needs no atomic addition.
     pub fn add(&self, count: Count, amount: u64) {
-        let counter = &self.0[count as usize];
+        let counter = &self.counts[count as usize];
         counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
     }
 }

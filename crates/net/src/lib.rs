@@ -3,8 +3,9 @@
 //!
 //! First and last step of a message's path: bytes of a ready connection land in the reactor's
 //! receive buffer through [`Net::read`], and at the end of the turn dirty connections leave through
-//! [`Net::write`]. The kernel's sockets ([`kernel`]) are one implementation; the simulator and
-//! tests have their own, and a TCP of our own may become another. All of them keep the rules below.
+//! [`Net::write`]. The kernel's sockets ([`kernel`]) are one implementation, a TCP of our own
+//! ([`user`]) is another, [`mixed`] has both, and the simulator and tests have theirs. All of them
+//! keep the rules below.
 //!
 //! # Rules
 //!
@@ -40,12 +41,13 @@ use stdx::memory::Components;
 mod counters;
 pub mod device;
 pub mod kernel;
+pub mod mixed;
 mod passing;
 pub mod system;
 mod transport;
 pub mod user;
 
-pub use counters::{AcceptErrors, Count, Counters, Statistics};
+pub use counters::{AcceptErrors, Count, Counters, Statistics, UserStatistics};
 pub use passing::{Copying, Passing, SendCopies};
 pub use transport::{ListenerOptions, OpenError, OpenOptions, Opened, Transport, Unopened};
 
@@ -166,6 +168,18 @@ pub trait Net {
     /// a dead key.
     fn expect_acknowledgements(&mut self, conn: Conn, within: Duration) {
         let _ = (conn, within);
+    }
+
+    /// The time since a connection's peer was heard, if only by an acknowledgement. None if this
+    /// network does not know, or the key is dead.
+    fn heard(&self, conn: Conn) -> Option<Duration> {
+        let _ = conn;
+        None
+    }
+
+    /// Whether [`Net::heard`] has answers.
+    fn knows_heard(&self) -> bool {
+        false
     }
 
     /// The address of a connection's peer, if it is still known. For operators' queries: it may

@@ -105,7 +105,7 @@ fn spawn_with(
 ) -> io::Result<JoinHandle<io::Result<()>>> {
     std::thread::Builder::new().name("crore-engine".into()).spawn(move || {
         let _vital = Vital;
-        net::system::give_up_low_ports()?;
+        net::system::give_up_start_rights()?;
         let Some((client, worker)) = begin() else {
             return Ok(());
         };

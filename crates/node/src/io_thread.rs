@@ -21,7 +21,7 @@ use broker::home::{Home, segments_max};
 use broker::mail::HomeId;
 use broker::now::Now;
 use broker::settings::Settings;
-use net::system::{Passage, give_up_low_ports};
+use net::system::{Passage, give_up_start_rights};
 use net::{Counters, ListenerOptions, Net, OpenOptions, Opened, Passing, Unopened};
 use std::io;
 use std::net::SocketAddr;
@@ -131,7 +131,7 @@ impl<U: Unopened> ThreadParts<U> {
             keep: &keep,
             descriptors_reserved: u32::try_from(segments_max).unwrap_or(u32::MAX),
         })?;
-        give_up_low_ports().map_err(StartError::System)?;
+        give_up_start_rights().map_err(StartError::System)?;
         let mut memory = MemfdMemory::default();
         let home = restored_home(&shared, id, restorations, &mut memory)?;
         Ok((opened, Turning { mailbox, id, shared, memory, home, own, adoption }))

@@ -298,7 +298,7 @@ fn spawn(
     let name = &settings.logs[usize::from(log)].name;
     std::thread::Builder::new().name(format!("crore-log-{name}")).spawn(move || {
         let _vital = Vital;
-        net::system::give_up_low_ports()?;
+        net::system::give_up_start_rights()?;
         let Some(worker) = worker() else {
             return Ok(());
         };

@@ -1,7 +1,6 @@
 //! The start parameters of a node, and the reasons why it does not start.
 //!
-//! This file alone names the kernel's sockets: they are the transport of a node that names no
-//! other.
+//! This file alone names [`Transports`]: they are the transport of a node that names no other.
 
 use crate::admission::AdmissionOptions;
 use crate::engine::Engine;
@@ -12,7 +11,7 @@ use crate::upgrade::Inheritance;
 use broker::entitlement::Authenticator;
 use broker::settings::Settings;
 use net::OpenError;
-use net::kernel::Sockets;
+use net::mixed::Transports;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +21,7 @@ use std::time::Duration;
 use stdx::networks::Networks;
 
 /// The start parameters of a node.
-pub struct NodeOptions<T = Sockets> {
+pub struct NodeOptions<T = Transports> {
     /// The settings of the shards; `edges_count` is the number of I/O threads.
     pub settings: Settings,
     /// Addresses for clients; port 0 selects a free one.

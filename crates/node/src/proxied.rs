@@ -343,6 +343,14 @@ impl<N: Net> Net for Proxied<N> {
         self.net.expect_acknowledgements(conn, within);
     }
 
+    fn heard(&self, conn: Conn) -> Option<Duration> {
+        self.net.heard(conn)
+    }
+
+    fn knows_heard(&self) -> bool {
+        self.net.knows_heard()
+    }
+
     fn pause_accepting(&mut self) {
         self.net.pause_accepting();
     }

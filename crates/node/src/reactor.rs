@@ -159,12 +159,14 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             (id < settings.homes_count).then(|| Home::new(settings.clone(), HomeId(id), hash_seed))
         });
         let authenticating = Authenticating::new(authenticator, mailbox.address());
+        let mut edge = Edge::new(settings.clone(), EdgeId(id), now);
+        edge.out.silent = net.knows_heard().then(Vec::new);
         Reactor {
             net,
             mailbox,
             clock,
             id,
-            edge: Edge::new(settings.clone(), EdgeId(id), now),
+            edge,
             home,
             home_out: HomeOutputs::new(settings.edges_count),
             door,
@@ -216,6 +218,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         self.watch.begin(now_us);
         self.feel_pressure();
         self.edge.turn(self.now);
+        self.ask_about_silent();
         self.take_posts();
         self.edge.continue_resumed();
         for event in events.drain(..) {

@@ -410,6 +410,14 @@ impl<N: Net> Net for Tls<N> {
         self.net.expect_acknowledgements(conn, within);
     }
 
+    fn heard(&self, conn: Conn) -> Option<Duration> {
+        self.net.heard(conn)
+    }
+
+    fn knows_heard(&self) -> bool {
+        self.net.knows_heard()
+    }
+
     fn peer_address(&self, conn: Conn) -> Option<SocketAddr> {
         self.net.peer_address(conn)
     }

@@ -65,6 +65,9 @@ pub struct Outputs {
     /// Connections whose peers are to acknowledge what they get within so many milliseconds from
     /// now on, or are lost.
     pub acknowledged_within_ms: Vec<(Key, u64)>,
+    /// Connections that are due for a ping; [`Edge::heard`] takes the answers. None: the edge pings
+    /// them by itself, because the network does not know when it has heard a peer.
+    pub silent: Option<Vec<Key>>,
     /// Connections that may be read again and had something to read when that was not wanted.
     pub readable: Vec<Key>,
     /// Questions about credentials; [`Edge::decided`] takes the decisions.

@@ -25,7 +25,7 @@ fn node_of_its_own() -> Node {
     let configuration = configuration::load(&Sources::default()).unwrap();
     let mut options = assemble::node_options(&configuration, 2);
     options.listen = vec!["127.0.0.1:0".parse().unwrap()];
-    options.transport.private_tables = false;
+    options.transport.sockets.private_tables = false;
     node::start(options).unwrap()
 }
 

@@ -25,7 +25,7 @@ use crate::sockets::{self, Sockets};
 use crate::upgrade::{Inherited, Upgrader};
 use crate::{admin, journal, process, service_manager, shortages, sys_statistics};
 use anyhow::Context;
-use net::system::{give_up_low_ports, nofile_limit, raise_nofile_limit};
+use net::system::{give_up_start_rights, nofile_limit, raise_nofile_limit};
 use node::upgrade::fail_at;
 use node_requests::NodeRequest;
 use serving::Serving;
@@ -87,7 +87,7 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
         journal_sender,
         log,
     )?;
-    give_up_low_ports().context("cannot drop the right to bind low ports")?;
+    give_up_start_rights().context("cannot drop the rights of the start")?;
     log.begin().context("cannot start the thread that writes log lines")?;
     if let Some(notices) = serving.entitled.as_mut().and_then(Entitled::take_notices) {
         let changed = serving.keys_changed();

@@ -4,9 +4,9 @@ use super::assemble_logging;
 use super::entries::{Configuration, Entry};
 use super::fault::Origin;
 use super::options::{
-    ClientCertificates, Engine, Http, Listen, LogTable, Mqtt, Node, NodeLimits, ProxyProtocol,
-    RuleTable, Section, SharedOrder, Sys, Tickets, Tls, TlsVersion, V3Refusals, WebSocket,
-    milliseconds_of,
+    self, ClientCertificates, Engine, Http, Listen, LogTable, Mqtt, Node, NodeLimits,
+    ProxyProtocol, RuleTable, Section, SharedOrder, Sys, Tickets, Tls, TlsVersion, UserDevice,
+    UserFrames, V3Refusals, WebSocket, milliseconds_of,
 };
 use super::relations::entitlement::takes_tokens;
 use broker::filters::FilterTrie;
@@ -17,12 +17,16 @@ use broker::settings::{
     PublishSettings, Publishers, RuleSettings, Settings, SysSettings, TicketSettings,
 };
 use broker::topic::Filter;
+use net::device::xdp::Mode;
 use net::kernel::Sockets;
+use net::mixed::Transports;
+use net::user::{Carrier, Checksums, Frames, UserNetwork};
 use node::admission::{AdmissionOptions, EntranceLimits};
 use node::{NodeOptions, ProxyOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use stdx::hash::Seed;
 use tls::ServerSettings;
 
 /// `listen.open` without `listen.clients`: every IPv4 address of the machine.
@@ -39,12 +43,15 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
     NodeOptions {
         settings: settings(configuration, cores),
         listen: client_addresses(configuration),
-        transport: Sockets {
-            inherited: Vec::new(),
-            send_bytes: listen.socket_send_bytes,
-            backlog_max: listen.backlog,
-            private_tables: node.private_tables,
-            registered: node.registered_sockets,
+        transport: Transports {
+            sockets: Sockets {
+                inherited: Vec::new(),
+                send_bytes: listen.socket_send_bytes,
+                backlog_max: listen.backlog,
+                private_tables: node.private_tables,
+                registered: node.registered_sockets,
+            },
+            user: user_network(configuration),
         },
         // Its files are read by who starts the node.
         tls: None,
@@ -63,6 +70,40 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
         journal: None,
         inheritance: None,
     }
+}
+
+/// The TCP of the node's own; `None` without an interface for it.
+pub fn user_network(configuration: &Configuration) -> Option<UserNetwork> {
+    let options: options::UserNetwork = configuration.read();
+    let carrier = match options.device {
+        UserDevice::Xdp => Carrier::Xdp(Mode::Native),
+        UserDevice::XdpGeneric => Carrier::Xdp(Mode::Generic),
+        UserDevice::Tun => Carrier::Tun,
+    };
+    let addresses = options.addresses.iter().filter_map(|text| text.parse().ok()).collect();
+    let secret = Seed(RandomState::new().hash_one(2), RandomState::new().hash_one(3));
+    Some(UserNetwork {
+        frames: match options.frames {
+            UserFrames::Listeners => Frames::Listeners,
+            UserFrames::All => Frames::All,
+        },
+        checksums: if options.partial_checksums { Checksums::Partial } else { Checksums::Whole },
+        threads_count: options.io_threads,
+        turn: Duration::from_micros(options.turn_us.into()),
+        ..UserNetwork::new(options.interface?, carrier, addresses, secret)
+    })
+}
+
+/// Number of I/O threads that all listeners together need: those of the node's own TCP, and one
+/// for the kernel's sockets if they have listeners.
+pub fn io_threads_min(configuration: &Configuration) -> u16 {
+    let Some(user) = user_network(configuration) else {
+        return 1;
+    };
+    let mut listeners = client_addresses(configuration);
+    listeners.extend(tls_settings(configuration).into_iter().flat_map(|(listen, _)| listen));
+    let has_others = listeners.iter().any(|listener| !user.has(listener.ip()));
+    user.threads_count + u16::from(has_others)
 }
 
 /// Addresses for clients, those of MQTT last; with `listen.open` and no address given, all of the
@@ -114,7 +155,8 @@ pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
     let http: Http = configuration.read();
     // Only one of the two may be given: "auto" follows the other.
     let homes = node.home_shards_count;
-    let threads = node.io_threads.unwrap_or(cores.max(homes.unwrap_or(1)));
+    let least = homes.unwrap_or(1).max(io_threads_min(configuration));
+    let threads = node.io_threads.unwrap_or(cores.max(least));
     let homes = homes.unwrap_or(cores.min(threads));
     let logs = logs(configuration);
     let limits = limits(configuration);

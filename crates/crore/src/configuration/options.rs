@@ -17,6 +17,7 @@ pub mod spec;
 mod sys;
 mod tables;
 mod typed;
+mod user_network;
 
 pub use broker::limits::Apply;
 use broker::limits::{LIMITS, Limit};
@@ -33,6 +34,7 @@ pub use spec::{Declared, OptionSpec, Section, milliseconds_of};
 use std::sync::LazyLock;
 pub use sys::Sys;
 pub use tables::{LogTable, RuleTable};
+pub use user_network::{UserDevice, UserFrames, UserNetwork};
 
 /// The sections, in the order of the file: names, a sentence for each, and the options that are no
 /// limits of shards.
@@ -40,6 +42,7 @@ pub const SECTIONS: &[Declared] = &[
     Node::SECTION,
     Listen::SECTION,
     Tls::SECTION,
+    UserNetwork::SECTION,
     Mqtt::SECTION,
     Operators::SECTION,
     Logging::SECTION,
@@ -101,6 +104,7 @@ mod tests {
         check_fields::<Node>();
         check_fields::<Listen>();
         check_fields::<Tls>();
+        check_fields::<UserNetwork>();
         check_fields::<Operators>();
         check_fields::<Logging>();
         check_fields::<Http>();

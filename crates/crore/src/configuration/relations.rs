@@ -3,6 +3,7 @@
 
 mod engine;
 pub mod entitlement;
+mod user_network;
 
 use super::assemble::limits;
 use super::assemble_logging;
@@ -60,6 +61,7 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
     check_metrics(configuration, faults);
     check_logs(configuration, faults);
     check_rules(configuration, faults);
+    user_network::check(configuration, faults);
     engine::check(configuration, faults);
     entitlement::check(configuration, faults);
     assemble_logging::check(configuration, faults);

@@ -54,7 +54,7 @@ fn a_thread_that_hangs_is_silent() {
     let configuration = configuration::load(&Given::default()).unwrap();
     let mut options = assemble::node_options(&configuration, 1);
     options.listen = vec!["127.0.0.1:0".parse().unwrap()];
-    options.transport.private_tables = false;
+    options.transport.sockets.private_tables = false;
     options.settings.entitlement = Some(EntitlementSettings::default());
     let go = Mutex::new(go);
     options.authenticator = Some(Arc::new(Hanging { asked, go }));

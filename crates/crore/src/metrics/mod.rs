@@ -75,6 +75,7 @@ pub fn collect(sources: &Sources<'_>) -> Vec<Family> {
     connections::write(&mut families, edge);
     connections::write_transports(&mut families, edge, &statistics.tls);
     families.declared(&statistics.sockets);
+    families.declared(&statistics.sockets.user);
     families.declared(&edge.turned_away);
     families.declared(&statistics.door);
     families.declared(&statistics.door.admission);

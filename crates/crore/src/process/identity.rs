@@ -5,15 +5,16 @@
 //! and `/etc/group` only; users of a directory service need a number.
 //!
 //! Invariants: a node with a configured user runs as that user with that user's groups, or does not
-//! start. Of root's rights it keeps only the one to bind low ports, which `net` removes from each
-//! thread as soon as it listens.
+//! start. Of root's rights it keeps only those to bind low ports and, with `[user_network]`, to
+//! open its devices; `net` removes them from each thread as soon as it listens.
 
 use crate::configuration::Configuration;
 use crate::configuration::fault::{Fault, Faults};
-use crate::configuration::options::Node;
+use crate::configuration::options::{Node, UserNetwork};
 use crate::exit::Ending;
 use crate::logging::{Level, Log};
 use anyhow::Context;
+use net::system::{DEVICES, LOW_PORTS};
 use rustix::process::{
     DumpableBehavior, Gid, Resource, Rlimit, Uid, getegid, geteuid, set_dumpable_behavior,
     setrlimit,
@@ -76,8 +77,10 @@ pub fn settle(configuration: &Configuration, log: &Log) -> Result<(), Ending> {
         let problem = format!("only root can become {user}");
         return Err(fault("node.user", problem, "start the node as root, or as that user"));
     }
+    let has_devices = configuration.read::<UserNetwork>().interface.is_some();
+    let rights = if has_devices { LOW_PORTS | DEVICES } else { LOW_PORTS };
     if geteuid().is_root() && identity.user != 0 {
-        identity.take().with_context(|| format!("cannot become the user {user}"))?;
+        identity.take(rights).with_context(|| format!("cannot become the user {user}"))?;
     }
     Ok(())
 }
@@ -88,15 +91,15 @@ pub fn group_id(name: &str) -> Option<u32> {
 }
 
 impl Identity {
-    /// Switches to the user permanently; only the right to bind low ports remains.
-    fn take(&self) -> io::Result<()> {
+    /// Switches to the user permanently; only these rights remain.
+    fn take(&self, rights: CapabilitySet) -> io::Result<()> {
         let groups: Vec<Gid> = self.groups.iter().map(|id| Gid::from_raw(*id)).collect();
         set_keep_capabilities(true)?;
         set_thread_groups(&groups)?;
         set_thread_gid(Gid::from_raw(self.group))?;
         set_thread_uid(Uid::from_raw(self.user))?;
-        // In a container, root may not have had this right.
-        let kept = capabilities(None)?.permitted & CapabilitySet::NET_BIND_SERVICE;
+        // In a container, root may not have had these rights.
+        let kept = capabilities(None)?.permitted & rights;
         set_capabilities(
             None,
             CapabilitySets {

@@ -11,6 +11,7 @@ use std::fmt::Display;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+pub mod interface;
 pub mod pair;
 pub mod tun;
 pub mod xdp;
@@ -51,6 +52,37 @@ pub trait Device {
 
     /// Bytes of link header in front of the IP packet: 14 for Ethernet, 0 for TUN.
     fn link_header_bytes(&self) -> usize;
+}
+
+/// A device of any kind.
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn receive(&mut self, frames_max: usize, each: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        (**self).receive(frames_max, each)
+    }
+
+    fn next_frame(&mut self) -> Option<&mut [u8]> {
+        (**self).next_frame()
+    }
+
+    fn queue(&mut self, length: usize) {
+        (**self).queue(length);
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (**self).flush()
+    }
+
+    fn unsent(&mut self) -> usize {
+        (**self).unsent()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        (**self).descriptor()
+    }
+
+    fn link_header_bytes(&self) -> usize {
+        (**self).link_header_bytes()
+    }
 }
 
 /// An error that names the failed step, and the rights for it if the kernel refused it by rights.

@@ -13,7 +13,7 @@ mod tables;
 
 pub use namespace::NetworkNamespace;
 pub use passage::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, Passage};
-pub use privileges::give_up_low_ports;
+pub use privileges::{DEVICES, LOW_PORTS, give_up_start_rights};
 pub use succession::{die, inherited_input, monotonic_ns, replace_input};
 pub(crate) use tables::open_count;
 pub use tables::{NofileLimit, TableRefused, nofile_limit, raise_nofile_limit, unshare_table};

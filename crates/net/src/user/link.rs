@@ -6,15 +6,13 @@
 
 use std::fmt;
 
+use crate::device::interface::{STATION_BYTES, Station};
+
 /// Maximum number of stations; frames to later ones leave through the gateway.
 const HOPS_MAX: usize = 256;
-const ADDRESS_BYTES: usize = 6;
 const HEADER_BYTES: usize = 14;
 const TYPE_IPV4: [u8; 2] = [0x08, 0x00];
 const TYPE_IPV6: [u8; 2] = [0x86, 0xdd];
-
-/// The address of a station on an Ethernet.
-pub type Station = [u8; ADDRESS_BYTES];
 
 /// The link header of one device's frames.
 pub struct Link {
@@ -26,7 +24,7 @@ pub struct Link {
 impl Link {
     /// A device without link headers.
     pub fn none() -> Link {
-        Link { ours: [0; ADDRESS_BYTES], headers: vec![Vec::new()] }
+        Link { ours: [0; STATION_BYTES], headers: vec![Vec::new()] }
     }
 
     /// An Ethernet: our station, and the gateway for packets to peers that have sent nothing.
@@ -50,6 +48,11 @@ impl Link {
         }
     }
 
+    /// Our station; none for a device without link headers.
+    pub fn station(&self) -> Option<Station> {
+        (!self.headers[0].is_empty()).then_some(self.ours)
+    }
+
     /// The packet in a received frame, and its hop. None if the frame is not ours, or carries no
     /// IP.
     pub fn packet<'a>(&mut self, frame: &'a [u8]) -> Option<(&'a [u8], u8)> {
@@ -58,16 +61,16 @@ impl Link {
         }
         let (head, packet) = frame.split_first_chunk::<HEADER_BYTES>()?;
         let is_ip = [TYPE_IPV4, TYPE_IPV6].iter().any(|kind| head[12..] == *kind);
-        if head[..ADDRESS_BYTES] != self.ours || !is_ip {
+        if head[..STATION_BYTES] != self.ours || !is_ip {
             return None;
         }
-        let mut from = [0; ADDRESS_BYTES];
-        from.copy_from_slice(&head[ADDRESS_BYTES..2 * ADDRESS_BYTES]);
+        let mut from = [0; STATION_BYTES];
+        from.copy_from_slice(&head[STATION_BYTES..2 * STATION_BYTES]);
         Some((packet, self.hop(from)))
     }
 
     fn hop(&mut self, station: Station) -> u8 {
-        let is_it = |header: &Vec<u8>| header[..ADDRESS_BYTES] == station;
+        let is_it = |header: &Vec<u8>| header[..STATION_BYTES] == station;
         if let Some(hop) = self.headers.iter().position(is_it) {
             return hop as u8;
         }

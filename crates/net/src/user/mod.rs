@@ -8,14 +8,19 @@
 
 mod link;
 mod lossy;
+mod network;
+mod room;
 #[cfg(test)]
 mod tests;
 
 pub use link::Link;
 pub use lossy::{Lossy, Rates};
+pub use network::{Carrier, Frames, UnopenedUser, UserNetwork};
+use room::{RESERVE, Room};
+pub use tcp::packet::Checksums;
 
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,23 +28,27 @@ use std::time::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use stdx::memory::{Component, Components};
-use tcp::{Stack, Time};
+use tcp::{Stack, Time, neighbours};
 
 use crate::device::Device;
+use crate::device::xdp::Attachment;
 use crate::kernel::Waker;
 use crate::{Close, Conn, Count, Counters, Event, LISTENERS_END, Net, Passing, Read, Write};
 
-/// Maximum number of frames that one poll takes.
-const FRAMES_MAX: usize = 512;
+/// Maximum number of frames that one poll takes. Under load a turn is long, and the device drops
+/// what comes meanwhile and finds no place: fewer frames in a turn would lose acknowledgements.
+const FRAMES_MAX: usize = 4_096;
 /// The longest wait.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 /// The longest wait while the device has frames that it could not send.
 const UNSENT_WAIT: Duration = Duration::from_millis(1);
+/// Time between two copies of the counters for other threads.
+const STATISTICS_US: u64 = 100_000;
 const TOKEN_WAKER: u64 = 1;
 const TOKEN_DEVICE: u64 = 0;
 
 /// TCP of our own for one thread.
-pub struct User<D> {
+pub struct User<D = Box<dyn Device>> {
     stack: Stack,
     device: D,
     link: Link,
@@ -51,7 +60,15 @@ pub struct User<D> {
     accepting_until: Option<Instant>,
     counters: Arc<Counters>,
     events: Vec<tcp::Event>,
+    room: Room,
+    /// The least time between two turns with frames, and the time of the last one.
+    turn: Duration,
+    received_at: Instant,
+    /// The next time at which other threads get the counters.
+    statistics_at: Time,
     batch: Batch,
+    /// The program on the interface, which runs for as long as one of its threads has it.
+    attachment: Option<Arc<Attachment>>,
 }
 
 /// The frames of one poll: the device lends each for a moment only, and the stack answers through
@@ -70,6 +87,11 @@ struct Out<'a, D> {
 
 impl<D: Device> tcp::Frames for Out<'_, D> {
     fn next_frame(&mut self) -> Option<&mut [u8]> {
+        if self.device.next_frame().is_none() {
+            // Its ring is full of frames that the kernel does not know of yet. What fails here
+            // fails again at the end of the turn.
+            let _ = self.device.flush();
+        }
         let header_bytes = self.device.link_header_bytes();
         self.device.next_frame().and_then(|frame| frame.get_mut(header_bytes..))
     }
@@ -107,8 +129,15 @@ impl<D: Device> User<D> {
             let token = epoll::EventData::new_u64(TOKEN_DEVICE);
             epoll::add(&epoll, descriptor, token, epoll::EventFlags::IN)?;
         }
+        let room = Room::new(config.connections_max);
+        let lines = config.connections_max.saturating_add(RESERVE);
+        let config = tcp::Config { connections_max: lines, ..config };
         Ok(User {
             stack: Stack::new(config, Time(0)),
+            room,
+            turn: Duration::ZERO,
+            received_at: Instant::now(),
+            statistics_at: Time(0),
             device,
             link,
             epoll,
@@ -119,22 +148,39 @@ impl<D: Device> User<D> {
             counters: Arc::default(),
             events: Vec::new(),
             batch: Batch::default(),
+            attachment: None,
         })
     }
 
-    /// Listens on an address. None if it is taken, or not one of the stack's.
-    pub fn listen(&mut self, address: SocketAddr) -> Option<u8> {
-        self.stack.listen(address)
+    /// Keeps the program on the interface running.
+    fn keep_attached(&mut self, program: Arc<Attachment>) {
+        self.attachment = Some(program);
     }
 
-    /// Begins a connection; [`Event::Connected`] or [`Event::Closed`] follows.
+    /// Listens on an address, with the answer to connections for which there is no room. None if it
+    /// is taken, or not one of the stack's.
+    pub fn listen(&mut self, address: SocketAddr, refusal: &'static [u8]) -> Option<u8> {
+        let listener = self.stack.listen(address)?;
+        self.room.add_listener(refusal);
+        Some(listener)
+    }
+
+    /// Begins a connection from one of our addresses, or any. [`Event::Connected`] or
+    /// [`Event::Closed`] follows.
     ///
     /// # Errors
-    /// The reasons of [`Stack::connect`].
-    pub fn connect(&mut self, to: SocketAddr) -> io::Result<Conn> {
+    /// `QuotaExceeded` if the thread is full, and the reasons of [`Stack::connect`].
+    pub fn connect(&mut self, from: Option<IpAddr>, to: SocketAddr) -> io::Result<Conn> {
+        if !self.room.take() {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
         let now = self.now();
         let out = &mut Out { device: &mut self.device, link: &self.link };
-        let conn = self.stack.connect(now, None, to, out)?;
+        let begun = self.stack.connect(now, from, to, out);
+        if begun.is_err() {
+            self.room.give_back();
+        }
+        let conn = begun?;
         self.counters.add(Count::Connecting, 1);
         Ok(conn)
     }
@@ -188,6 +234,9 @@ impl<D: Device> User<D> {
     /// Waits for the device or the waker. Returns whether the waker was used.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<bool> {
         let timeout = self.wait_time(timeout);
+        if timeout.as_micros() > u128::from(STATISTICS_US) {
+            self.renew_statistics();
+        }
         let longest = Timespec { tv_sec: 3600, tv_nsec: 0 };
         let timeout = Timespec::try_from(timeout).unwrap_or(longest);
         self.ready.clear();
@@ -204,23 +253,48 @@ impl<D: Device> User<D> {
         Ok(self.ready.iter().any(is_waker) && self.waker.take())
     }
 
+    /// Sleeps until the turn's time if the last frames came less than a turn ago. Many frames a
+    /// turn then share its cost and the thread's wakening; a frame after a silence has no delay.
+    fn pace(&mut self) {
+        let next = self.received_at + self.turn;
+        let now = Instant::now();
+        if next > now {
+            std::thread::sleep(next - now);
+        }
+    }
+
+    /// Sets the least time between two turns with frames; zero at first.
+    pub fn set_turn(&mut self, turn: Duration) {
+        self.turn = turn;
+    }
+
     /// Takes the frames that have arrived.
     fn receive(&mut self) -> io::Result<()> {
         let Batch { bytes, ends } = &mut self.batch;
         bytes.clear();
         ends.clear();
-        self.device.receive(FRAMES_MAX, &mut |frame| {
+        let count = self.device.receive(FRAMES_MAX, &mut |frame| {
             bytes.extend_from_slice(frame);
             ends.push(bytes.len());
         })?;
+        if count > 0 && !self.turn.is_zero() {
+            self.received_at = Instant::now();
+        }
         let now = Time(self.start.elapsed().as_micros() as u64);
         let mut from = 0;
         for end in &self.batch.ends {
             let frame = &self.batch.bytes[from..*end];
             from = *end;
-            if let Some((packet, hop)) = self.link.packet(frame) {
+            if let Some((packet, hop)) = self.link.packet(frame)
+                && !is_echo(packet)
+            {
                 let out = &mut Out { device: &mut self.device, link: &self.link };
                 self.stack.receive(now, packet, hop, out);
+            } else if let Some(ours) = self.link.station()
+                && let Some(place) = self.device.next_frame()
+                && let Some(length) = neighbours::answer(frame, ours, self.stack.addresses(), place)
+            {
+                self.device.queue(length);
             }
         }
         Ok(())
@@ -228,21 +302,62 @@ impl<D: Device> User<D> {
 
     fn report(&mut self, events: &mut Vec<Event>) {
         self.stack.take_events(&mut self.events);
-        for event in self.events.drain(..) {
-            events.push(match event {
+        let mut own_events = std::mem::take(&mut self.events);
+        for event in own_events.drain(..) {
+            match event {
                 tcp::Event::Accepted { conn, peer, listener } => {
-                    self.counters.add(Count::Accepted, 1);
-                    Event::Accepted { conn, peer, listener }
+                    match self.room.accept(conn, listener) {
+                        None => {
+                            self.counters.add(Count::Accepted, 1);
+                            events.push(Event::Accepted { conn, peer, listener });
+                        }
+                        Some(refusal) => self.refuse(conn, refusal),
+                    }
                 }
-                tcp::Event::Connected(conn) => Event::Connected(conn),
-                tcp::Event::Readable(conn) => Event::Readable(conn),
-                tcp::Event::Writable(conn) => Event::Writable(conn),
-                tcp::Event::Closed { conn, reason } => {
+                tcp::Event::Connected(conn) => events.push(Event::Connected(conn)),
+                tcp::Event::Readable(conn) if !self.room.has_refused(conn) => {
+                    events.push(Event::Readable(conn));
+                }
+                tcp::Event::Writable(conn) if !self.room.has_refused(conn) => {
+                    events.push(Event::Writable(conn));
+                }
+                tcp::Event::Closed { conn, reason } if !self.room.has_refused(conn) => {
                     self.counters.add(Count::Closed, 1);
-                    Event::Closed { conn, reason }
+                    self.room.give_back();
+                    events.push(Event::Closed { conn, reason });
                 }
-            });
+                tcp::Event::Readable(_) | tcp::Event::Writable(_) | tcp::Event::Closed { .. } => {}
+            }
         }
+        self.events = own_events;
+        self.room.end_report();
+    }
+
+    /// Copies the counters for other threads.
+    fn renew_statistics(&mut self) {
+        self.statistics_at = Time(self.now().0 + STATISTICS_US);
+        self.counters.set_user(self.stack.statistics().into());
+    }
+
+    /// Answers a connection for which there is no room, and closes it.
+    fn refuse(&mut self, conn: Conn, refusal: &'static [u8]) {
+        self.counters.add(Count::Refused, 1);
+        self.counters.add(Count::Closed, 1);
+        let now = self.now();
+        let out = &mut Out { device: &mut self.device, link: &self.link };
+        // The first window has room for the whole answer.
+        self.stack.write(now, conn, &[IoSlice::new(refusal)], out);
+        self.stack.close(conn, tcp::Close::Graceful);
+    }
+}
+
+/// Whether a packet is an echo request or another question of ICMP, which the stack does not
+/// answer. Its reports about segments have other types.
+fn is_echo(packet: &[u8]) -> bool {
+    match packet.first().map(|first| first >> 4) {
+        Some(4) => packet.get(9) == Some(&1) && packet.get(20) == Some(&8),
+        Some(6) => packet.get(6) == Some(&58) && packet.get(40).is_some_and(|kind| *kind >= 128),
+        _ => false,
     }
 }
 
@@ -250,8 +365,12 @@ impl<D: Device> Net for User<D> {
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         self.end_turn()?;
         let is_woken = self.wait(timeout)?;
+        self.pace();
         self.receive()?;
         self.report(events);
+        if self.now() >= self.statistics_at {
+            self.renew_statistics();
+        }
         if is_woken {
             events.push(Event::Woken);
         }
@@ -286,6 +405,7 @@ impl<D: Device> Net for User<D> {
     fn close(&mut self, conn: Conn, how: Close) {
         if self.stack.peer_address(conn).is_some() {
             self.counters.add(Count::Closed, 1);
+            self.room.give_back();
         }
         self.stack.close(
             conn,
@@ -298,6 +418,14 @@ impl<D: Device> Net for User<D> {
 
     fn expect_acknowledgements(&mut self, conn: Conn, within: Duration) {
         self.stack.expect_acknowledgements(conn, within);
+    }
+
+    fn heard(&self, conn: Conn) -> Option<Duration> {
+        self.stack.heard(self.now(), conn)
+    }
+
+    fn knows_heard(&self) -> bool {
+        true
     }
 
     fn peer_address(&self, conn: Conn) -> Option<SocketAddr> {
@@ -325,4 +453,10 @@ impl<D: Device> Net for User<D> {
 
 impl<D: Device> Passing for User<D> {
     type Copied = ();
+}
+
+impl<D> std::fmt::Debug for User<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "User({} connections)", self.stack.connections_count())
+    }
 }

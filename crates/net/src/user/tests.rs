@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{IoSlice, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,10 +13,12 @@ use std::time::{Duration, Instant};
 use stdx::hash::Seed;
 
 use super::{Link, Lossy, Rates, User};
+use crate::device::Device;
+use crate::device::pair::pair;
 use crate::device::testing::{in_namespace, ip};
 use crate::device::tun::Tun;
 use crate::kernel::Waker;
-use crate::{Close, Conn, Event, Net, Read, Wake, Write};
+use crate::{Close, Conn, Event, Net, Read, UserStatistics, Wake, Write};
 
 /// The time after which a test gives up.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -136,7 +139,7 @@ impl Echo {
 fn kernel_calls(case: Case, clients: usize) {
     in_namespace(|_| {
         let (mut net, waker) = case.network(7);
-        net.listen(case.address(OURS)).expect("a free port");
+        net.listen(case.address(OURS), b"").expect("a free port");
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             let calls: Vec<_> = (0..clients)
@@ -157,8 +160,14 @@ fn kernel_calls(case: Case, clients: usize) {
                 echo.turn(&mut net, &events);
             }
         });
+        let user = tcp_statistics(&net);
+        assert!(case.rates.loss == 0.0 || user.resent > 0, "{user:?}");
         println!("{:?}", net.stack_statistics());
     });
+}
+
+fn tcp_statistics<D: Device>(net: &User<D>) -> UserStatistics {
+    net.stack_statistics().into()
 }
 
 /// Sends a stream and reads it back.
@@ -191,7 +200,7 @@ fn we_call(case: Case) {
                 std::io::copy(&mut peer, &mut writing).expect("the whole stream");
                 writing.shutdown(Shutdown::Write).expect("an open direction");
             });
-            let conn = net.connect(case.address(KERNEL)).expect("a free port");
+            let conn = net.connect(None, case.address(KERNEL)).expect("a free port");
             let (sent, mut written, mut found) = (stream(case.bytes), 0, Vec::new());
             let (mut has_ended, mut is_writable) = (false, false);
             let mut events = Vec::new();
@@ -272,4 +281,64 @@ fn we_get_our_bytes_back_from_the_kernel() {
     we_call(Case { bytes: 8 << 20, ..PLAIN });
     we_call(Case { is_v6: true, ..PLAIN });
     we_call(Case { rates: LOSSY, ..PLAIN });
+}
+
+#[test]
+fn the_timeout_of_an_opening_is_counted() {
+    let (ours, _line) = pair(64).expect("places");
+    let config = tcp::Config::new(vec!["192.0.2.1".parse().expect("an address")], Seed(1, 2));
+    let waker = Waker::new().expect("an eventfd");
+    let link = Link::ethernet([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+    let mut net = User::new(ours, link, config, waker).expect("an epoll");
+    net.connect(None, "192.0.2.2:80".parse().expect("an address")).expect("a free port");
+    let deadline = Instant::now() + PATIENCE;
+    let counters = net.counters();
+    while counters.statistics().user.timeouts == 0 && Instant::now() < deadline {
+        thread::yield_now();
+        net.poll(Some(Duration::ZERO), &mut Vec::new()).expect("a device");
+    }
+    let user = counters.statistics().user;
+    assert!(user.timeouts > 0, "{user:?}");
+}
+
+/// A thread that is full answers, and keeps the connections that it has.
+#[test]
+fn a_connection_without_room_gets_the_refusal() {
+    in_namespace(|_| {
+        let tun = Tun::open("own").expect("CAP_NET_ADMIN");
+        ip("address add 10.9.0.1/24 dev own");
+        ip("link set own up");
+        let address: SocketAddr = "10.9.0.2:7000".parse().expect("an address");
+        let mut config = tcp::Config::new(vec![address.ip()], Seed(1, 2));
+        config.connections_max = 1;
+        let waker = Waker::new().expect("an eventfd");
+        let (is_over, listens) = (AtomicBool::new(false), Barrier::new(2));
+        thread::scope(|scope| {
+            let serving = scope.spawn(|| {
+                let net = User::new(tun, Link::none(), config, waker.clone());
+                let mut net = net.expect("an epoll");
+                net.listen(address, b"no room").expect("a free port");
+                listens.wait();
+                let mut events = Vec::new();
+                while !is_over.load(Ordering::Acquire) {
+                    net.poll(Some(PATIENCE), &mut events).expect("a device");
+                }
+                (events, net.counters().statistics())
+            });
+            listens.wait();
+            let _first = TcpStream::connect(address).expect("room");
+            for _ in 0..3 {
+                let mut refused = TcpStream::connect(address).expect("a connection at first");
+                let mut answer = String::new();
+                refused.read_to_string(&mut answer).expect("an answer");
+                assert_eq!(answer, "no room");
+            }
+            is_over.store(true, Ordering::Release);
+            waker.wake();
+            let (events, statistics) = serving.join().expect("no panic");
+            let accepted = |event: &&Event| matches!(event, Event::Accepted { .. });
+            assert_eq!(events.iter().filter(accepted).count(), 1, "{events:?}");
+            assert_eq!((statistics.accepted, statistics.refused), (1, 3));
+        });
+    });
 }

@@ -83,6 +83,18 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         has_own
     }
 
+    /// Asks the network about connections that are due for a ping.
+    pub(super) fn ask_about_silent(&mut self) {
+        let Some(silent) = self.edge.out.silent.as_mut().filter(|silent| !silent.is_empty()) else {
+            return;
+        };
+        let mut asked = std::mem::take(silent);
+        for conn in asked.drain(..) {
+            self.edge.heard(conn, self.net.heard(conn));
+        }
+        self.edge.out.silent = Some(asked);
+    }
+
     /// Posts letters to the edges of other threads.
     fn post_letters(&mut self) {
         for edge in 0..self.home_out.letters.len() {

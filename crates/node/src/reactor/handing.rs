@@ -92,7 +92,9 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         let settings = <Arc<Settings>>::take(input).ok_or(malformed)?;
         let mut reactor =
             Reactor::new(ReactorParts { settings: settings.clone(), home: None, ..parts });
+        let silent = reactor.edge.out.silent.take();
         reactor.edge = Edge::take_over(settings.clone(), reactor.now, input)?;
+        reactor.edge.out.silent = silent;
         reactor.home = if bool::take(input).ok_or(malformed)? {
             Some(Home::take_over(settings, input, &mut *reactor.memory)?)
         } else {

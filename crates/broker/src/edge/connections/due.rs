@@ -14,6 +14,7 @@ use crate::now::Now;
 use crate::protocol::flag;
 use crate::settings::Limits;
 use std::ops::Range;
+use std::time::Duration;
 
 /// The action that a connection is due for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +57,13 @@ impl Connections {
     pub fn stamp(&mut self, index: ConnIndex, now: Now) {
         self.stamps.grow_to(index.0, || 0);
         self.stamps[index.0] = (now.monotonic_ms / 1_000) as u32;
+    }
+
+    /// The peer's host was heard so long ago.
+    pub fn stamp_before(&mut self, index: ConnIndex, ago: Duration, now: Now) {
+        let at_ms = now.monotonic_ms.saturating_sub(ago.as_millis() as u64);
+        let stamp = &mut self.stamps[index.0];
+        *stamp = (*stamp).max((at_ms / 1_000) as u32);
     }
 
     /// Sets the time for the next part of a handshake.

@@ -11,6 +11,8 @@ use crate::edge::connections::{Due, Swept};
 use crate::edge::ends::End;
 use crate::ids::{ConnIndex, NONE};
 use crate::protocol::flag;
+use std::time::Duration;
+use stdx::key::Key;
 use wire::native::CloseCode;
 
 impl Edge {
@@ -127,11 +129,10 @@ impl Edge {
         match due {
             Due::Nothing => {}
             Due::Stamp => self.stamp(index),
-            Due::Ping => {
-                self.connections.slots[index].set(flag::PINGED);
-                self.statistics.pings += 1;
-                self.send_ping(index);
-            }
+            Due::Ping => match &mut self.out.silent {
+                Some(silent) => silent.push(self.connections.slots.key(index)),
+                None => self.ping(index),
+            },
             Due::PingTimeout => self.ping_timed_out(index),
             Due::Heartbeat => {
                 self.stamp(index);
@@ -145,6 +146,28 @@ impl Edge {
                 self.handshake_timed_out(index);
             }
             Due::Abort => self.abort(index),
+        }
+    }
+
+    fn ping(&mut self, index: ConnIndex) {
+        self.connections.slots[index].set(flag::PINGED);
+        self.statistics.pings += 1;
+        self.send_ping(index);
+    }
+
+    /// The answer about a connection of [`crate::edge::Outputs::silent`]: the time since the
+    /// network has heard the peer's host, if it knows. A host that has acknowledged a delivery
+    /// lives, and its client has just heard us, so that neither needs a ping.
+    pub fn heard(&mut self, key: Key, ago: Option<Duration>) {
+        if self.connections.slots.get(key).is_none() {
+            return;
+        }
+        let index = ConnIndex(key.index);
+        if let Some(ago) = ago {
+            self.connections.stamp_before(index, ago, self.now);
+        }
+        if self.connections.due(index, &self.settings.limits) == Due::Ping {
+            self.ping(index);
         }
     }
 

@@ -8,7 +8,7 @@ use super::url::http_url;
 use crate::cluster::ClusterState;
 use crate::configuration::assemble::milliseconds;
 use crate::configuration::fault::{Fault, Faults};
-use crate::configuration::options::Tickets;
+use crate::configuration::options::{Tickets, UserNetwork};
 use crate::configuration::{Configuration, assemble};
 use crate::entitled;
 use crate::exit::Ending;
@@ -35,7 +35,8 @@ pub fn start(
     log: Log,
 ) -> Result<Serving, Ending> {
     let mut options = assemble::node_options(configuration, process::cores_count());
-    options.transport.inherited = sockets.of_clients();
+    options.transport.sockets.inherited = sockets.of_clients();
+    let fallen_back = fall_back(configuration, &mut options);
     let own_origins = origins_of_pages(operators);
     let origins = &mut options.settings.allowed_origins;
     origins.extend_from_slice(&own_origins);
@@ -46,6 +47,7 @@ pub fn start(
     }
     let of_tickets = keys_of_tickets(configuration, &mut options);
     let mut notices = about(Target::Tickets, of_tickets);
+    notices.extend(fallen_back.map(|notice| (Target::Node, Level::Warn, notice)));
     let (tls, notice) = tls_files::load(configuration)?;
     notices.extend(about(Target::Tls, notice));
     let server = tls.as_ref().map(|tls| Arc::clone(&tls.server));
@@ -85,6 +87,18 @@ pub fn start(
         history: Arc::default(),
         own_origins,
     })
+}
+
+/// Leaves the addresses of `[user_network]` to the kernel's sockets if its device cannot be opened
+/// and the configuration allows it; returns a notice then.
+fn fall_back(configuration: &Configuration, options: &mut NodeOptions) -> Option<String> {
+    let user = options.transport.user.as_ref()?;
+    if !configuration.read::<UserNetwork>().fallback {
+        return None;
+    }
+    let error = user.probe(&options.listen).err()?;
+    options.transport.user = None;
+    Some(format!("the kernel's sockets serve the addresses of [user_network]: {error}"))
 }
 
 fn about(

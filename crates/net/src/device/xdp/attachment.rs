@@ -6,10 +6,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::net::netdevice::name_to_index;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-
 use super::super::failed;
+use super::super::interface::Interface;
 use super::socket::Options;
 use super::{Rule, Xdp, bpf};
 
@@ -61,7 +59,7 @@ impl Attachment {
             let text = "an XDP program needs an address, 1 to 64 ports, and 1 to 1,024 queues";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let interface = index_of(name)?;
+        let Interface { index: interface, .. } = Interface::find(name)?;
         let sockets = bpf::create_map(queues)
             .map_err(|error| failed("create the map of AF_XDP sockets", RIGHTS, error))?;
         let program = bpf::load(&rule.program(sockets.as_raw_fd()))
@@ -89,12 +87,4 @@ impl Attachment {
         })?;
         Ok(device)
     }
-}
-
-/// The number of an interface in the calling thread's network namespace.
-fn index_of(name: &str) -> io::Result<u32> {
-    let step = || format!("find the interface {name}");
-    let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
-        .map_err(|error| failed(step(), "", error))?;
-    name_to_index(&any, name).map_err(|error| failed(step(), "", error))
 }
