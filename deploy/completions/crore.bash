@@ -558,7 +558,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__echo)
-            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --clients --every --size --control --clients-max --help --version"
+            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --interface --device --gateway --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --clients --every --size --control --clients-max --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -577,6 +577,18 @@ _crore() {
                     return 0
                     ;;
                 --local-addresses)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --interface)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -W "xdp xdp-generic tun" -- "${cur}"))
+                    return 0
+                    ;;
+                --gateway)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -762,7 +774,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__pub)
-            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --mqtt-version --keep-alive --connections --topics --order --rate --size --ack --inflight-max --count --exactly-once --ledger --clock --help --version"
+            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --interface --device --gateway --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --mqtt-version --keep-alive --connections --topics --order --rate --size --ack --inflight-max --count --exactly-once --ledger --clock --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -781,6 +793,18 @@ _crore() {
                     return 0
                     ;;
                 --local-addresses)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --interface)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -W "xdp xdp-generic tun" -- "${cur}"))
+                    return 0
+                    ;;
+                --gateway)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -886,7 +910,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__run)
-            opts="-h -V --scale --clients --rate --size --transport --qos --mqtt-version --keep-alive --ack --history --plain --duration --warm-up --settle --interval --connect-rate --publisher-connections --server-cores --client-cores --no-pin --io-threads --server-set --url --ca --insecure --admin --server-pid --away --server-restarts --find --step --p99-max --out --help --version c10m c12m one-million factory echo-100k storm fan-out unicast connect"
+            opts="-h -V --scale --clients --rate --size --transport --qos --mqtt-version --keep-alive --ack --history --plain --network --device --duration --warm-up --settle --interval --connect-rate --publisher-connections --server-cores --client-cores --no-pin --io-threads --server-set --url --ca --insecure --admin --server-pid --away --server-restarts --find --step --p99-max --out --help --version c10m c12m one-million factory echo-100k storm fan-out unicast connect"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -930,6 +954,14 @@ _crore() {
                     ;;
                 --history)
                     COMPREPLY=($(compgen -W "on off" -- "${cur}"))
+                    return 0
+                    ;;
+                --network)
+                    COMPREPLY=($(compgen -W "kernel user" -- "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -W "xdp xdp-generic tun" -- "${cur}"))
                     return 0
                     ;;
                 --duration)
@@ -1012,7 +1044,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__sub)
-            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --qos --mqtt-version --keep-alive --clients --topics --choice --topics-per-client --sample --csv --start --verify --ledger --count --stall-after --stall-for --receive-buffer --compress --late-hello --away-after --away-for --help --version"
+            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --interface --device --gateway --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --qos --mqtt-version --keep-alive --clients --topics --choice --topics-per-client --sample --csv --start --verify --ledger --count --stall-after --stall-for --receive-buffer --compress --late-hello --away-after --away-for --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1031,6 +1063,18 @@ _crore() {
                     return 0
                     ;;
                 --local-addresses)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --interface)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -W "xdp xdp-generic tun" -- "${cur}"))
+                    return 0
+                    ;;
+                --gateway)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -252,6 +252,11 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l ca -d 'With wss://, https:// or mqtts://: trust the certificates of this PEM file instead of the system\'s' -r -F
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l token-file -d 'File with a token on each line, for a node that requires tokens; clients use them in turn' -r -F
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l local-addresses -d 'Source addresses as patterns: \'127.0.{1..20}.1\'. Their ports are chosen explicitly' -r
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l interface -d 'Network interface for Crore\'s own TCP, in place of the kernel\'s sockets (docs/user-tcp.md). It takes all frames of the interface, has the addresses of --local-addresses, and needs root' -r
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l device -d '--interface: device that carries the frames' -r -f -a "xdp\t'AF_XDP, with a program in the interface\'s driver'
+xdp-generic\t'AF_XDP, with a program in the kernel, for any driver'
+tun\t'A TUN interface'"
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l gateway -d '--interface: MAC address of the server, or of the router to it. --device tun needs none' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l connect-rate -d 'Connection rate in connects per second, in an open loop; 0: no limit' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l threads -d 'Number of worker threads; 0: one for each core, or more if the descriptor limit requires it' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l warm-up -d 'Length of the warm-up, whose latencies are not counted' -r
@@ -297,6 +302,11 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l ca -d 'With wss://, https:// or mqtts://: trust the certificates of this PEM file instead of the system\'s' -r -F
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l token-file -d 'File with a token on each line, for a node that requires tokens; clients use them in turn' -r -F
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l local-addresses -d 'Source addresses as patterns: \'127.0.{1..20}.1\'. Their ports are chosen explicitly' -r
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l interface -d 'Network interface for Crore\'s own TCP, in place of the kernel\'s sockets (docs/user-tcp.md). It takes all frames of the interface, has the addresses of --local-addresses, and needs root' -r
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l device -d '--interface: device that carries the frames' -r -f -a "xdp\t'AF_XDP, with a program in the interface\'s driver'
+xdp-generic\t'AF_XDP, with a program in the kernel, for any driver'
+tun\t'A TUN interface'"
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l gateway -d '--interface: MAC address of the server, or of the router to it. --device tun needs none' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l connect-rate -d 'Connection rate in connects per second, in an open loop; 0: no limit' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l threads -d 'Number of worker threads; 0: one for each core, or more if the descriptor limit requires it' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l warm-up -d 'Length of the warm-up, whose latencies are not counted' -r
@@ -336,6 +346,11 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l ca -d 'With wss://, https:// or mqtts://: trust the certificates of this PEM file instead of the system\'s' -r -F
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l token-file -d 'File with a token on each line, for a node that requires tokens; clients use them in turn' -r -F
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l local-addresses -d 'Source addresses as patterns: \'127.0.{1..20}.1\'. Their ports are chosen explicitly' -r
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l interface -d 'Network interface for Crore\'s own TCP, in place of the kernel\'s sockets (docs/user-tcp.md). It takes all frames of the interface, has the addresses of --local-addresses, and needs root' -r
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l device -d '--interface: device that carries the frames' -r -f -a "xdp\t'AF_XDP, with a program in the interface\'s driver'
+xdp-generic\t'AF_XDP, with a program in the kernel, for any driver'
+tun\t'A TUN interface'"
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l gateway -d '--interface: MAC address of the server, or of the router to it. --device tun needs none' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l connect-rate -d 'Connection rate in connects per second, in an open loop; 0: no limit' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l threads -d 'Number of worker threads; 0: one for each core, or more if the descriptor limit requires it' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l warm-up -d 'Length of the warm-up, whose latencies are not counted' -r
@@ -353,7 +368,7 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l tls12 -d 'Use TLS 1.2 only'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l busy-poll -d 'Let workers poll without sleeping, so that a server on the same machine spends no time on waking them'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -l json -d 'Print one JSON object per interval, and a last one for the whole run'
-complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -s h -l help -d 'Print help'
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from echo" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l scale -d 'Scale: auto (the capacity of this machine, at most the published size), a fraction such as 0.1 or 10%, or a number of clients' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l clients -d 'Number of clients, whatever the scale' -r
@@ -371,6 +386,11 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 appended\t'The message is in its log'"
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l history -d 'Whether topics have a history on the started server' -r -f -a "on\t'The server\'s default'
 off\t'No history: a client that falls behind has a gap'"
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l network -d 'Network of the subscribers: kernel (sockets on loopback) or user (Crore\'s own TCP between two interfaces that the run makes; needs root)' -r -f -a "kernel\t'The kernel\'s sockets, on loopback'
+user\t'Crore\'s own TCP at both ends of a pair of interfaces'"
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l device -d '--network user: device at both ends, xdp or xdp-generic' -r -f -a "xdp\t'AF_XDP, with a program in the interface\'s driver'
+xdp-generic\t'AF_XDP, with a program in the kernel, for any driver'
+tun\t'A TUN interface'"
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l duration -d 'Length of the measurement' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l warm-up -d 'Time between the first message and the measurement' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l settle -d 'Time between the last connection and the first message' -r

@@ -124,6 +124,55 @@ fn mqtt_is_measured() {
     assert_eq!(number(&report, "/plan/size/topics"), 1);
 }
 
+/// Whether this process may make network namespaces; if not, prints that the test is skipped.
+fn may_use_own_tcp() -> bool {
+    let unshared = Command::new("unshare").args(["--net", "true"]).output().expect("util-linux");
+    if !unshared.status.success() {
+        println!("skipped: network namespaces need CAP_SYS_ADMIN");
+    }
+    unshared.status.success()
+}
+
+#[test]
+fn subscribers_may_use_our_own_tcp() {
+    if !may_use_own_tcp() {
+        let ended = run("c10m --network user --clients 20", &Reports::new("unprivileged"));
+        let text = ended.lines.join("\n");
+        assert!(text.contains("--network user needs root"), "{text}");
+        return;
+    }
+    let report = measured("c10m", "--network user --clients 3000 --rate 1000 --connect-rate 2000");
+    assert_eq!(report["plan"]["own_tcp"], "xdp-generic");
+    assert_eq!(number(&report, "/plan/io_threads"), 2);
+    let report =
+        measured("c10m", "--network user --device xdp --clients 30 --rate 100 --transport mqtt");
+    assert_eq!(report["plan"]["own_tcp"], "xdp");
+}
+
+#[test]
+fn an_interrupted_run_leaves_no_namespace() {
+    if !may_use_own_tcp() {
+        return;
+    }
+    let out = Reports::new("interrupted-namespace");
+    let arguments = "c10m --network user --clients 20 --duration 1h";
+    let mut process = Process::start(&mut command(arguments, &out));
+    process.wait_for("measured span", |line| (line == "-- measure").then_some(()));
+    let namespace_of = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    let namespace = namespace_of(&process.id().to_string()).expect("our child can be read");
+    assert_ne!(Some(&namespace), namespace_of("self").as_ref());
+    let members = || {
+        let processes = fs::read_dir("/proc").expect("a folder").filter_map(Result::ok);
+        let names = processes.filter_map(|process| process.file_name().into_string().ok());
+        names.filter(|process| namespace_of(process).as_ref() == Some(&namespace)).count()
+    };
+    assert_eq!(members(), 4, "the run, its server and two generators");
+    process.signal("INT");
+    let ended = process.end_within(PATIENCE);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.lines.join("\n"));
+    assert_eq!(members(), 0);
+}
+
 #[test]
 fn groups_of_clients_are_measured() {
     let report = measured("one-million", "--clients 300 --rate 10");
@@ -260,6 +309,10 @@ fn invalid_arguments_are_refused() {
         ("storm --transport sse", "storm needs --transport ws"),
         ("factory --transport mqtt", "factory needs --transport ws"),
         ("c10m --server-cores 1000", "is not available"),
+        ("c10m --network user --device tun", "--device xdp or xdp-generic"),
+        ("factory --network user", "add --plain"),
+        ("storm --network user --server-restarts", "needs --network kernel"),
+        ("c10m --network user --io-threads 1", "--io-threads 2 or more"),
         ("c10m --url ws://127.0.0.1:1", "refused"),
     ] {
         let ended = run(arguments, &out);

@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
+use net::device::interface::Station;
 
 use crate::choice::{Ack, Choice};
 use crate::control::{Control, Order as ControlOrder};
 use crate::engine::{
-    Absence, Beginning, Common, Echoes, EchoesConfig, Handle, Load, MqttOptions, Order, Publishers,
-    PublishersConfig, Route, Subscribers, SubscribersConfig, Summary, Topics, Transport, Window,
+    Absence, Beginning, ClientNetwork, Common, Echoes, EchoesConfig, Handle, Load, MqttOptions,
+    NetworkDevice, Order, Publishers, PublishersConfig, Route, Subscribers, SubscribersConfig,
+    Summary, Topics, Transport, Window, parse_station,
 };
 use crate::ledger_file::{self, Awaited};
 use crate::pattern::Pattern;
@@ -82,6 +84,16 @@ pub struct CommonArguments {
     /// Source addresses as patterns: '127.0.{1..20}.1'. Their ports are chosen explicitly
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub local_addresses: Vec<String>,
+    /// Network interface for Crore's own TCP, in place of the kernel's sockets (docs/user-tcp.md).
+    /// It takes all frames of the interface, has the addresses of --local-addresses, and needs root
+    #[arg(long, value_name = "NAME", requires = "local_addresses")]
+    pub interface: Option<String>,
+    /// --interface: device that carries the frames
+    #[arg(long, value_enum, requires = "interface", default_value_t = NetworkDevice::XdpGeneric)]
+    pub device: NetworkDevice,
+    /// --interface: MAC address of the server, or of the router to it. --device tun needs none
+    #[arg(long, value_name = "MAC", requires = "interface", value_parser = parse_station)]
+    pub gateway: Option<Station>,
     /// Connection rate in connects per second, in an open loop; 0: no limit
     #[arg(long, value_name = "RATE", default_value = "0", value_parser = parse_rate)]
     pub connect_rate: f64,
@@ -478,6 +490,11 @@ fn common(
     };
     common.local_addresses =
         Sources::parse_addresses(&arguments.local_addresses).map_err(anyhow::Error::msg)?;
+    common.network = arguments.interface.as_ref().map(|interface| ClientNetwork {
+        interface: interface.clone(),
+        device: arguments.device,
+        gateway: arguments.gateway,
+    });
     common.connect_rate = arguments.connect_rate;
     common.tls = tls::ClientSettings {
         roots: tls::Roots::of_flags(arguments.ca.as_deref(), arguments.insecure),
@@ -546,6 +563,13 @@ mod tests {
         };
         assert_eq!((sub.transport, sub.qos), (Transport::Mqtt, 0));
         assert_eq!(sub.mqtt.keep_alive, Duration::from_secs(60));
+        let Ok(BenchCommand::Sub(sub)) = parse(
+            "sub --interface eth1 --gateway 02:00:00:00:00:01 --local-addresses 198.18.0.{2..9} --device xdp",
+        ) else {
+            panic!("not parsed")
+        };
+        assert_eq!(sub.common.gateway, Some([2, 0, 0, 0, 0, 1]));
+        assert_eq!(sub.common.device, NetworkDevice::Xdp);
         let Ok(BenchCommand::Pub(publish)) =
             parse("pub --rate 50k --size 1KiB --ack none --connections 4")
         else {
@@ -564,6 +588,9 @@ mod tests {
             "sub --transport udp",
             "sub --qos 2",
             "sub --mqtt-version 4",
+            "sub --interface eth1",
+            "sub --gateway 02:00:00:00:00:01",
+            "sub --interface eth1 --local-addresses 198.18.0.2 --gateway here",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::bail;
 use serde::{Deserialize, Serialize};
 
+use super::network::ClientNetwork;
 use super::{Load, MqttOptions, Order, Plan, Route, Topics, Window};
 use crate::pattern::Pattern;
 use crate::payload::{Clock, seed_from_entropy};
@@ -49,6 +50,8 @@ pub struct Common {
     pub routes: Vec<Route>,
     /// Source addresses; empty: the kernel selects one.
     pub local_addresses: Vec<IpAddr>,
+    /// A TCP of our own, which has these addresses; without it, the kernel's sockets.
+    pub network: Option<ClientNetwork>,
     /// Connection rate per second over all workers; 0: no limit.
     pub connect_rate: f64,
     /// Number of worker threads; 0: one for each core, or as many as the descriptor limit requires.
@@ -92,6 +95,7 @@ impl Common {
         Ok(Common {
             routes,
             local_addresses: Vec::new(),
+            network: None,
             connect_rate: 0.0,
             threads: 0,
             tls: tls::ClientSettings::default(),
@@ -115,8 +119,19 @@ impl Common {
     }
 
     /// The plan for this number of clients.
-    pub(super) fn plan(&self, clients: u64) -> Plan {
-        Plan::new(clients, self.threads, &self.local_addresses, self.routes.len() as u64)
+    ///
+    /// # Errors
+    /// More than one thread for a TCP of our own.
+    pub(super) fn plan(&self, clients: u64) -> anyhow::Result<Plan> {
+        let (addresses, targets) = (&self.local_addresses, self.routes.len() as u64);
+        if self.network.is_none() {
+            return Ok(Plan::new(clients, self.threads, addresses, targets));
+        }
+        if self.threads > 1 {
+            bail!("--interface has one thread: --threads must be 0 or 1");
+        }
+        let sources = ClientNetwork::capacity(addresses.len()).saturating_mul(targets);
+        Ok(Plan::with_own_tcp(clients, sources))
     }
 }
 

@@ -28,6 +28,7 @@ mod left;
 mod link;
 mod mqtt;
 mod native;
+mod network;
 mod plan;
 mod pool;
 mod protocol;
@@ -43,6 +44,7 @@ mod tally;
 mod window;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -74,6 +76,7 @@ pub use config::{
     Absence, Beginning, Common, EchoesConfig, PublishersConfig, SubscribersConfig, Transport,
 };
 pub use mqtt::{MqttOptions, MqttVersion};
+pub use network::{ADDRESSES_MAX, ClientNetwork, NetworkDevice, parse_station};
 pub use plan::Plan;
 pub use protocol::{Protocol, Turn};
 pub use publishers::{Load, Order};
@@ -120,7 +123,10 @@ impl Subscribers {
         if config.transport == Transport::Mqtt && config.beginning != Beginning::Live {
             bail!("--start needs --transport ws or sse: MQTT has no positions");
         }
-        let plan = common.plan(config.clients);
+        if config.receive_bytes.is_some() && common.network.is_some() {
+            bail!("--receive-buffer is of the kernel's sockets: it cannot go with --interface");
+        }
+        let plan = common.plan(config.clients)?;
         let every = config.clients.checked_div(config.sample).unwrap_or(0);
         let sample_every = if config.sample == 0 { 0 } else { every.max(1) };
         let topics = Arc::new(config.topics.clone());
@@ -178,7 +184,7 @@ impl Publishers {
         }
         // Every connection needs a topic of its own, as a topic's order lives on one connection.
         let connections = config.connections.min(topics);
-        let plan = common.plan(connections);
+        let plan = common.plan(connections)?;
         let workers = plan.threads;
         let clients = plan.clients;
         let run = Run { retry_ns_max: PUBLISHER_RETRY_NS_MAX, ..Run::new(common, plan, clients) };
@@ -212,7 +218,7 @@ impl Echoes {
     /// The errors of [`Subscribers::start`].
     pub fn start(config: EchoesConfig) -> anyhow::Result<Handle> {
         let common = &config.common;
-        let plan = common.plan(config.clients_max.max(config.clients).max(1));
+        let plan = common.plan(config.clients_max.max(config.clients).max(1))?;
         let every_ns = config.every.as_nanos() as u64;
         let publisher = common.seed as u32;
         let clients = config.clients.min(plan.clients);
@@ -238,7 +244,7 @@ impl Clients {
         connecting_max: u32,
         protocol: impl Protocol,
     ) -> anyhow::Result<Handle> {
-        let plan = common.plan(clients_max);
+        let plan = common.plan(clients_max)?;
         if plan.threads > 1 || plan.clients < clients_max {
             bail!("one thread cannot carry {clients_max} clients. {}", plan.notes.join(" "));
         }
@@ -510,16 +516,10 @@ fn launch<P: Protocol>(
         outage: run.absences.outage.clone(),
         away: run.absences.away.clone(),
     };
-    // TLS settings are read even if no address uses TLS yet, because one may be added later.
-    let tls = match &common.tls {
-        settings
-            if settings.is_given()
-                || common.routes.iter().any(|route| route.tls_name.is_some()) =>
-        {
-            Some(tls::Client::load(settings)?)
-        }
-        _ => None,
-    };
+    let tls = tls_client(common)?;
+    let network =
+        common.network.as_ref().map(|network| network.with(&common.local_addresses)).transpose()?;
+    let (opened, openings) = channel();
     for (number, waker) in (0..workers).zip(wakers) {
         let worker_clients = share_of(plan.clients, number, workers) as u32;
         let worker_wanted = share_of(*clients, number, workers) as u32;
@@ -545,6 +545,8 @@ fn launch<P: Protocol>(
             shared: shared.clone(),
             waker: waker.clone(),
             keep: keep.clone(),
+            network: network.clone(),
+            opened: opened.clone(),
         };
         let thread = std::thread::Builder::new()
             .name(format!("bench-{number}"))
@@ -552,7 +554,21 @@ fn launch<P: Protocol>(
             .context("cannot start a worker thread")?;
         handle.workers.push((shared, waker, thread));
     }
+    drop(opened);
+    for _ in 0..workers {
+        openings.recv().context("a worker failed")?.context("cannot start a worker")?;
+    }
     Ok(handle)
+}
+
+/// The TLS client of all workers. Settings are read even if no address uses TLS yet, because one
+/// may be added later.
+fn tls_client(common: &Common) -> anyhow::Result<Option<tls::Client>> {
+    let has_tls = common.routes.iter().any(|route| route.tls_name.is_some());
+    if has_tls || common.tls.is_given() {
+        return Ok(Some(tls::Client::load(&common.tls)?));
+    }
+    Ok(None)
 }
 
 /// Starts the workers of subscribers with the protocol of the configuration.

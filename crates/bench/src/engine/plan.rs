@@ -15,6 +15,8 @@ use crate::units::show_count;
 /// Memory of one connection in the kernel and the client, in bytes: a socket of about four
 /// kilobytes.
 const CONNECTION_BYTES: u64 = 4_600;
+/// Memory of one client whose connection is one of our own TCP, in bytes.
+const OWN_BYTES: u64 = 200;
 /// Descriptors of a table that are not connections: standard streams, epoll, wakers.
 const OTHER_DESCRIPTORS: u64 = 32;
 
@@ -57,6 +59,18 @@ impl Plan {
             available_bytes: machine::available_bytes().unwrap_or(u64::MAX),
         };
         Plan::on(machine, clients, if threads == 0 { cores } else { threads })
+    }
+
+    /// Plans for `clients` on one thread with a TCP of our own, which can have so many connections.
+    pub(super) fn with_own_tcp(clients: u64, sources: u64) -> Plan {
+        let mut plan = Plan { clients, threads: 1, has_private_tables: false, notes: Vec::new() };
+        plan.limit(sources, "the source addresses have no more ports; set more --local-addresses");
+        let available_bytes = machine::available_bytes().unwrap_or(u64::MAX);
+        plan.limit(
+            available_bytes / 10 * 9 / OWN_BYTES,
+            "the memory of this machine holds no more clients of about 200 bytes each",
+        );
+        plan
     }
 
     fn on(machine: Machine, clients: u64, threads: u64) -> Plan {
@@ -169,5 +183,12 @@ mod tests {
         // No more threads than the clients that are left need.
         check(Machine { ports: 2_000, ..small }, 100_000, (2_000, 3, 1));
         check(Machine { available_bytes: 46_000_000, ..ROOMY }, 100_000, (9_000, 2, 1));
+    }
+
+    #[test]
+    fn our_own_tcp_has_one_thread_and_no_descriptors() {
+        let plan = Plan::with_own_tcp(100_000, 64_512);
+        assert_eq!((plan.clients, plan.threads, plan.notes.len()), (64_512, 1, 1));
+        assert_eq!(Plan::with_own_tcp(20_000, 64_512).notes, Vec::<String>::new());
     }
 }

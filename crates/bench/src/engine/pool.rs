@@ -1,5 +1,5 @@
-//! A worker: one thread with its own descriptor table, its own network and a pool of client
-//! connections.
+//! A worker: one thread with its own network (the kernel's sockets in a descriptor table of its
+//! own, or a TCP of our own) and a pool of client connections.
 //!
 //! Place: under every benchmark. The pool paces connects, stores unfinished input, writes the
 //! output of protocols, and reconnects after losses. The [`Protocol`] gives the bytes their
@@ -13,13 +13,16 @@ mod connecting;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use net::kernel::{Handover, Kernel, KernelOptions, Waker};
+use net::mixed::Mixed;
 use net::system::unshare_table;
+use net::user::UserNetwork;
 use net::{Close, Conn, Event, Net, Read, Write};
 use stdx::prng::Prng;
 use tls::Tls;
@@ -38,6 +41,8 @@ const RECEIVE_BYTES: usize = 256 * 1024;
 /// Default of [`Worker::connecting_max`].
 pub(super) const CONNECTING_MAX: u32 = 2_000;
 const HAND_OVER_NS: u64 = 100_000_000;
+/// Connections of our own TCP beyond the clients': those that are closing.
+const CLOSING_MAX: u32 = 65_536;
 /// Pauses between attempts are random, below a bound that doubles up to this one.
 pub(super) const RETRY_NS_MAX: u64 = 10_000_000_000;
 
@@ -93,6 +98,10 @@ pub(super) struct Worker<P> {
     pub(super) waker: Arc<Waker>,
     /// Wakers of all workers: their numbers stay open in every table.
     pub(super) keep: Vec<std::os::fd::RawFd>,
+    /// A TCP of our own, in place of the kernel's sockets.
+    pub(super) network: Option<UserNetwork>,
+    /// Gets the result of opening the network.
+    pub(super) opened: Sender<io::Result<()>>,
 }
 
 /// The state that a worker and its owner share.
@@ -118,19 +127,30 @@ impl<P: Protocol> Worker<P> {
             // Where it is refused after all, the plan's limits say so through failing connects.
             let _ = unshare_table(&self.keep);
         }
+        let opened = self.open();
+        let (result, net) = match opened {
+            Ok(net) => (Ok(()), Some(net)),
+            Err(error) => (Err(error), None),
+        };
+        // An owner that has failed meanwhile has set the flag to end.
+        let _ = self.opened.send(result);
+        if let Some(net) = net {
+            Pool::new(self, Tls::new(net)).run();
+        }
+    }
+
+    /// Opens the network.
+    fn open(&self) -> io::Result<Mixed> {
+        if let Some(network) = &self.network {
+            let connections_max = self.clients_max.saturating_add(CLOSING_MAX);
+            return network.open(self.waker.clone(), connections_max).map(Mixed::from);
+        }
         let options = KernelOptions {
             table_threads_count: if self.has_private_tables { 1 } else { self.workers as u32 },
             registered_max: u32::MAX,
             ..KernelOptions::default()
         };
-        let shared = self.shared.clone();
-        match Kernel::new(options, self.waker.clone(), Handover::alone()) {
-            Ok(kernel) => Pool::new(self, Tls::new(kernel)).run(),
-            Err(error) => {
-                let mut tally = shared.tally.lock().unwrap_or_else(PoisonError::into_inner);
-                tally.trouble = Some(format!("cannot start a worker: {error}"));
-            }
-        }
+        Kernel::new(options, self.waker.clone(), Handover::alone()).map(Mixed::from)
     }
 }
 
@@ -139,7 +159,7 @@ struct Pool<P> {
     routes: Arc<Routes>,
     /// Clients wanted now.
     wanted: u32,
-    net: Tls<Kernel>,
+    net: Tls<Mixed>,
     slots: Vec<Slot>,
     /// Which client a connection of the kernel is.
     places: Vec<u32>,
@@ -165,7 +185,7 @@ struct Pool<P> {
 }
 
 impl<P: Protocol> Pool<P> {
-    fn new(worker: Worker<P>, net: Tls<Kernel>) -> Pool<P> {
+    fn new(worker: Worker<P>, net: Tls<Mixed>) -> Pool<P> {
         let random = Prng::new(worker.seed);
         let assignment = worker.shared.assignment.now();
         Pool {

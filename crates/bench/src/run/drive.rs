@@ -8,13 +8,14 @@ use anyhow::{Context, bail};
 use super::completeness::RunTotals;
 use super::generator::Generator;
 use super::memory::{memory, others_sockets};
-use super::message::Ended;
+use super::message::{Ended, Totals};
 use super::outcome::ConnectFigures;
 use super::session::Session;
 use super::steps::{CONNECT_PATIENCE, DRAIN_PATIENCE, Run, Span};
 use super::storm;
 use super::sustain;
 use super::workload::Name;
+use crate::engine::Counts;
 use crate::units::show_count;
 
 impl Run<'_> {
@@ -24,10 +25,30 @@ impl Run<'_> {
     /// The run cannot go on, or was interrupted.
     pub fn drive(mut self) -> anyhow::Result<()> {
         let result = self.phases();
+        if result.is_err() {
+            self.note_losses(&self.session.received());
+        }
         self.outcome.completeness.is_complete &= result.is_ok();
         let (samples, phases) = self.session.finish();
         (self.outcome.samples, self.outcome.phases) = (samples, phases);
         result
+    }
+
+    /// Notes the connections that the subscribers have lost, and the last reason.
+    fn note_losses(&mut self, totals: &Totals) {
+        let Counts { disconnects, connects_failed, .. } = totals.counts;
+        if disconnects > 0 || connects_failed > 0 {
+            self.note(&format!(
+                "The subscribers lost {} connections, and {} connects failed{}.",
+                show_count(disconnects),
+                show_count(connects_failed),
+                totals
+                    .trouble
+                    .as_ref()
+                    .map(|trouble| format!("; the last time: {trouble}"))
+                    .unwrap_or_default()
+            ));
+        }
     }
 
     fn phases(&mut self) -> anyhow::Result<()> {
@@ -124,12 +145,13 @@ impl Run<'_> {
         self.session.wait(self.plan.command.settle / 2)?;
         let settled = self.session.read();
         let clients = self.session.received().counts.connections.max(1) as u64;
+        let sockets_each = self.plan.sockets_each;
         self.outcome.memory =
-            Some(memory(&self.begin, &settled, &self.session.samples, clients, self.plan.is_local));
+            Some(memory(&self.begin, &settled, &self.session.samples, clients, sockets_each));
         if let Some(memory) = &mut self.outcome.memory {
             memory.idle_cpu = settled.since(&before).server;
         }
-        if let Some(others) = others_sockets(&self.begin, &settled, clients, self.plan.is_local) {
+        if let Some(others) = others_sockets(&self.begin, &settled, clients, sockets_each) {
             let what = if others > 0 { "opened" } else { "closed" };
             let count = show_count(others.unsigned_abs());
             self.note(&format!(
@@ -204,6 +226,9 @@ impl Run<'_> {
         let plan = self.plan;
         if let Some(measured) = &mut self.outcome.measured {
             measured.sample = ended.sample;
+        }
+        if self.outcome.storm.is_none() {
+            self.note_losses(&ended.totals);
         }
         let is_connect = plan.workload.name == Name::Connect;
         let is_echo = plan.workload.name == Name::Echo100k;

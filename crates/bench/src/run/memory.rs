@@ -6,13 +6,14 @@
 use super::outcome::{MemoryFigures, Sample};
 use super::session::Reading;
 
-/// The memory of connections, from before the first one to when all had settled.
+/// The memory of connections, from before the first one to when all had settled. A connection has
+/// so many sockets of the kernel on this machine.
 pub fn memory(
     begin: &Reading,
     settled: &Reading,
     samples: &[Sample],
     connections: u64,
-    is_local: bool,
+    sockets_each: u64,
 ) -> MemoryFigures {
     let each = |now: Option<u64>, then: Option<u64>, count: u64| {
         let (now, then) = (now? as f64, then? as f64);
@@ -28,7 +29,6 @@ pub fn memory(
     let kernel = |reading: &Reading| {
         Some(reading.machine.slab_bytes? + reading.machine.tcp_bytes.unwrap_or(0))
     };
-    let ends = if is_local { 2 } else { 1 };
     MemoryFigures {
         connections,
         start_pss: pss(begin),
@@ -39,7 +39,7 @@ pub fn memory(
             let further = connections.saturating_sub(sample.connections as u64);
             each(own(settled), sample.server_anonymous, further)
         }),
-        kernel_bytes: each(kernel(settled), kernel(begin), connections * ends),
+        kernel_bytes: each(kernel(settled), kernel(begin), connections * sockets_each.max(1)),
         client_bytes: each(settled.clients.anonymous_bytes, Some(0), connections),
         idle_cpu: None,
         threads: settled.server.map(|server| server.threads),
@@ -52,12 +52,11 @@ pub fn others_sockets(
     begin: &Reading,
     settled: &Reading,
     connections: u64,
-    is_local: bool,
+    sockets_each: u64,
 ) -> Option<i64> {
-    let ends = if is_local { 2 } else { 1 };
     let (then, now) = (begin.machine.tcp_sockets?, settled.machine.tcp_sockets?);
-    let others = now as i64 - then as i64 - (connections * ends) as i64;
-    let few = 16 + connections * ends / 50;
+    let others = now as i64 - then as i64 - (connections * sockets_each) as i64;
+    let few = 16 + connections * sockets_each / 50;
     (others.unsigned_abs() > few).then_some(others)
 }
 
@@ -87,7 +86,7 @@ mod tests {
             reading.machine.tcp_sockets = sockets;
             reading
         };
-        let others = |now| others_sockets(&with(Some(10)), &with(now), 1_000, true);
+        let others = |now| others_sockets(&with(Some(10)), &with(now), 1_000, 2);
         assert_eq!(others(Some(2_010)), None);
         assert_eq!(others(Some(2_060)), None, "a few do not matter");
         assert_eq!(others(Some(3_010)), Some(1_000));
@@ -105,14 +104,16 @@ mod tests {
         let samples = [sample(50, 1), sample(250, 80_000), sample(1_000, 9)];
         let (begin, settled) =
             (reading(10_000, 5_000, 1_000, 100), reading(230_000, 1_000, 8_001_000, 2_100));
-        let found = memory(&begin, &settled, &samples, 1_000, true);
+        let found = memory(&begin, &settled, &samples, 1_000, 2);
         assert_eq!((found.start_pss, found.settled_pss), (Some(15_000), Some(231_000)));
         assert_eq!(found.user_bytes, Some(220.0), "without the pages of files");
         assert_eq!(found.user_slope_bytes, Some(200.0), "from a fifth of them on");
         assert_eq!(found.kernel_bytes, Some(4_001.0), "for each of both ends");
         assert_eq!(found.client_bytes, Some(115.0));
-        let far = memory(&begin, &settled, &samples[2..], 1_000, false);
+        let far = memory(&begin, &settled, &samples[2..], 1_000, 1);
         assert_eq!((far.kernel_bytes, far.user_slope_bytes), (Some(8_002.0), None));
-        assert_eq!(memory(&begin, &settled, &[], 0, true).user_bytes, None);
+        let own = memory(&begin, &settled, &samples, 1_000, 0);
+        assert_eq!(own.kernel_bytes, Some(8_002.0), "for each connection, if it has no socket");
+        assert_eq!(memory(&begin, &settled, &[], 0, 2).user_bytes, None);
     }
 }

@@ -14,6 +14,7 @@ mod generator;
 mod hiccup;
 mod memory;
 mod message;
+mod network;
 mod observe;
 mod outcome;
 mod page;
@@ -39,8 +40,9 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use crate::choice::Ack;
-use crate::engine::{MqttOptions, Transport};
+use crate::engine::{MqttOptions, NetworkDevice, Transport};
 use crate::units::{parse_duration, parse_rate, parse_size};
+use network::{NetworkChoice, RunNetwork};
 use outcome::{Outcome, PlanFigures};
 use plan::RunPlan;
 use scale::Scale;
@@ -100,6 +102,13 @@ pub struct RunCommand {
     /// Use no TLS, even if the workload does
     #[arg(long)]
     pub plain: bool,
+    /// Network of the subscribers: kernel (sockets on loopback) or user (Crore's own TCP between
+    /// two interfaces that the run makes; needs root)
+    #[arg(long, value_enum, default_value_t = NetworkChoice::Kernel, conflicts_with = "url")]
+    pub network: NetworkChoice,
+    /// --network user: device at both ends, xdp or xdp-generic
+    #[arg(long, value_enum, default_value_t = NetworkDevice::XdpGeneric)]
+    pub device: NetworkDevice,
     /// Length of the measurement
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
@@ -170,6 +179,13 @@ pub struct RunCommand {
     pub out: Option<PathBuf>,
 }
 
+impl RunCommand {
+    /// The device of a TCP of our own, if the subscribers have one.
+    fn own_device(&self) -> Option<NetworkDevice> {
+        (self.network == NetworkChoice::User).then_some(self.device)
+    }
+}
+
 /// Runs a workload and writes its report. The exit code is 0 only if the run was complete and every
 /// message arrived.
 ///
@@ -178,6 +194,8 @@ pub struct RunCommand {
 pub fn run(command: &RunCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let folder = Folder::new()?;
     let plan = RunPlan::new(command, &folder.0)?;
+    // It lives until all processes have ended.
+    let _network = plan.device.map(|_| RunNetwork::create()).transpose()?;
     let began = std::time::SystemTime::now();
     let name = plan.workload.name.text();
     let out = command.out.clone().unwrap_or_else(|| {
@@ -257,6 +275,7 @@ fn plan_figures(plan: &RunPlan, server: &Server) -> PlanFigures {
         client_cores: plan.client_cores.to_string(),
         io_threads: plan.server.as_ref().map(|server| server.io_threads),
         client_threads: 0,
+        own_tcp: plan.device.map(NetworkDevice::text),
         local_addresses: plan.local_addresses.join(", "),
         publisher_connections: plan.publisher_connections,
         server_configuration: server.configuration(),

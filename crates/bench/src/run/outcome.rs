@@ -100,6 +100,8 @@ pub struct PlanFigures {
     pub io_threads: Option<u64>,
     /// Threads of the subscribers.
     pub client_threads: u64,
+    /// The device of Crore's own TCP; none: the kernel's sockets.
+    pub own_tcp: Option<&'static str>,
     /// Source addresses.
     pub local_addresses: String,
     /// Connections of the publishers.
@@ -244,6 +246,8 @@ pub struct MeasuredFigures {
     pub delivery_cpu_us: Option<f64>,
     /// CPU of the load generators, in cores.
     pub clients_cpu: Option<f64>,
+    /// CPU of the whole machine, in cores: the kernel's work for no process included.
+    pub machine_cpu: Option<f64>,
     /// Cores that the hypervisor gave to others.
     pub steal: Option<f64>,
 }

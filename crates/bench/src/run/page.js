@@ -354,7 +354,7 @@ function costs() {
     add("user space at the end", bytes(memory.end_pss));
     add("user space per connection, fixed part included", is(memory.user_bytes) ? `${count(memory.user_bytes)} B` : "");
     add("user space per further connection", is(memory.user_slope_bytes) ? `${count(memory.user_slope_bytes)} B` : "");
-    add("kernel memory per socket", is(memory.kernel_bytes) ? `${count(memory.kernel_bytes)} B` : "");
+    add(report.plan.own_tcp ? "kernel memory per connection" : "kernel memory per socket", is(memory.kernel_bytes) ? `${count(memory.kernel_bytes)} B` : "");
     add("load generator per connection", is(memory.client_bytes) ? `${count(memory.client_bytes)} B` : "");
     add("CPU of the server while idle", is(memory.idle_cpu) ? `${figure(memory.idle_cpu * 100)} % of a core` : "");
     add("threads of the server", count(memory.threads));
@@ -363,6 +363,7 @@ function costs() {
     add("CPU of the server while measured", is(measured.server_cpu) ? `${figure(measured.server_cpu * 100)} % of a core, ${is(measured.server_system_cpu) ? `${figure(measured.server_system_cpu * 100)} % in the kernel` : ""}` : "");
     add("CPU of the server per delivery", is(measured.delivery_cpu_us) ? micros(measured.delivery_cpu_us) : "");
     add("CPU of the load generators", is(measured.clients_cpu) ? `${figure(measured.clients_cpu * 100)} % of a core` : "");
+    add("CPU of the machine", is(measured.machine_cpu) ? `${figure(measured.machine_cpu * 100)} % of a core` : "");
     add("stolen by the hypervisor", is(measured.steal) ? `${figure(measured.steal * 100)} % of a core` : "");
   }
   section("What it cost", rows.length ? table(null, rows) : null);
@@ -397,6 +398,7 @@ function configuration() {
     ["published / delivered", `${figure(plan.size.rate)}/s / ${figure(plan.size.deliveries_rate)}/s`],
     ["bytes of a message", count(plan.message_bytes)],
     ["transport", `${plan.transport}${plan.has_tls ? " over TLS" : ""}`],
+    ["network of the subscribers", plan.own_tcp ? `Crore's own TCP over ${plan.own_tcp}` : "the kernel's sockets"],
     ["acknowledged", plan.is_once ? "yes, and exactly once" : plan.has_acknowledgements ? "yes" : "no"],
     ["settle, warm-up, measure", `${seconds(plan.settle_s)}, ${seconds(plan.warm_up_s)}, ${seconds(plan.duration_s)}`],
     ["connects", plan.connect_rate ? `${count(plan.connect_rate)}/s` : "as fast as it goes"],

@@ -9,12 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::cores::Cores;
-use super::scale::{self, Limit, Machine, Scale};
+use super::scale::{self, Limit, Machine, OWN_TCP_THREADS, Scale};
 use super::server::ServerPlan;
 use super::workload::{Name, Size, Workload};
 use super::{HistoryChoice, RunCommand};
 use crate::choice::Ack;
-use crate::engine::{Route, Transport};
+use crate::engine::{NetworkDevice, Route, Transport};
 use crate::pattern::Pattern;
 use crate::units::show_count;
 
@@ -62,8 +62,10 @@ pub struct RunPlan {
     pub server_cores_count: u64,
     /// Cores of the load generators.
     pub client_cores: Cores,
-    /// The server and its clients are on this machine.
-    pub is_local: bool,
+    /// Sockets of the kernel on this machine for one client.
+    pub sockets_each: u64,
+    /// The device of a TCP of our own for the subscribers; without it, the kernel's sockets.
+    pub device: Option<NetworkDevice>,
     /// The server, if it is ours to start.
     pub server: Option<ServerPlan>,
     /// Source addresses.
@@ -99,7 +101,8 @@ impl RunPlan {
             0 => available,
             count => count,
         };
-        let machine = Machine::read(is_local, cores_count);
+        let device = command.own_device();
+        let machine = Machine::read(is_local, cores_count, device.is_some());
         let limits = scale::limits(&machine, &workload, has_tls);
         let scale = command.clients.map_or(command.scale, Scale::Clients);
         let (clients, is_limited) = scale::clients(scale, &workload, &limits);
@@ -111,6 +114,7 @@ impl RunPlan {
             has_mqtt: command.transport == Transport::Mqtt,
             is_durable: is_storm && command.server_restarts,
             has_no_history: command.history == HistoryChoice::Off,
+            device,
             assignments: command.server_set.clone(),
             cores: server_cores.clone(),
         });
@@ -127,7 +131,8 @@ impl RunPlan {
                 _ => scale::connect_rate(cores_count),
             }),
             has_acknowledgements: command.ack == Ack::Appended || workload.is_once,
-            is_local,
+            sockets_each: machine.sockets_each(),
+            device,
             server,
             // Twice as many where all of them return while their old ports may still be taken.
             local_addresses: machine.local_addresses(size.clients * if is_storm { 2 } else { 1 }),
@@ -204,6 +209,9 @@ fn check(command: &RunCommand, workload: &Workload) -> anyhow::Result<()> {
     if is_plain_url && (command.ca.is_some() || command.insecure) {
         bail!("--ca and --insecure need a server with TLS: set a wss:// or mqtts:// address");
     }
+    if command.own_device().is_some() {
+        check_own_tcp(command, workload)?;
+    }
     if command.find && name != Name::Unicast {
         bail!("--find needs the workload unicast");
     }
@@ -224,6 +232,25 @@ fn check(command: &RunCommand, workload: &Workload) -> anyhow::Result<()> {
     }
     if command.duration.is_some_and(|duration| duration.is_zero()) {
         bail!("--duration must not be zero");
+    }
+    Ok(())
+}
+
+/// Rejects options that a run with a TCP of our own does not have.
+fn check_own_tcp(command: &RunCommand, workload: &Workload) -> anyhow::Result<()> {
+    if command.device == NetworkDevice::Tun {
+        bail!("--network user needs --device xdp or xdp-generic: one TUN interface has one end");
+    }
+    if workload.has_tls && !command.plain {
+        bail!("--network user has no TLS: add --plain");
+    }
+    if command.server_restarts {
+        bail!("--server-restarts needs --network kernel");
+    }
+    if command.io_threads.is_some_and(|threads| threads < OWN_TCP_THREADS) {
+        bail!(
+            "--network user needs --io-threads {OWN_TCP_THREADS} or more: one is the publishers'"
+        );
     }
     Ok(())
 }

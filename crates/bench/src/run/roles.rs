@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::message::{PartConfig, Work};
+use super::network;
 use super::plan::RunPlan;
 use super::server::Server;
 use super::workload::Name;
@@ -16,13 +17,14 @@ impl RunPlan {
     /// The generator that receives.
     ///
     /// # Errors
-    /// The server's URL has no address.
+    /// The server's URL has no address, or the run's network no interface.
     pub fn subscribers(&self, server: &Server) -> anyhow::Result<PartConfig> {
         let is_echo = self.workload.name == Name::Echo100k;
         let target = if is_echo { ECHO_TARGET } else { client::url::TARGET };
         let mut common = Common::with_target(std::slice::from_ref(&server.url), target)?;
         common.local_addresses =
             Sources::parse_addresses(&self.local_addresses).map_err(anyhow::Error::msg)?;
+        common.network = self.device.map(network::of_subscribers).transpose()?;
         common.connect_rate = self.connect_rate;
         let clients = self.size.clients;
         let work = if is_echo {
@@ -53,7 +55,7 @@ impl RunPlan {
     /// # Errors
     /// The errors of [`RunPlan::subscribers`].
     pub fn publishers(&self, server: &Server, rate: f64) -> anyhow::Result<PartConfig> {
-        let common = Common::new(std::slice::from_ref(&server.url))?;
+        let common = Common::new(std::slice::from_ref(&server.publishers_url))?;
         let mut config = PublishersConfig::new(common, self.topics.clone(), rate);
         if self.command.transport == Transport::Mqtt {
             config.transport = Transport::Mqtt;

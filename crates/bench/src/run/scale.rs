@@ -7,7 +7,9 @@ use net::kernel::registered_room;
 use net::system::{raise_nofile_limit, unshare_table};
 use serde::Serialize;
 
+use super::network;
 use super::workload::Workload;
+use crate::engine::ADDRESSES_MAX;
 use crate::machine::kibibytes;
 use crate::source::PORTS;
 use crate::units::show_count;
@@ -17,6 +19,10 @@ const SOCKET_BYTES: u64 = 4_200;
 /// User-space memory of a client in the server and its generator, in bytes; with TLS.
 const USER_BYTES: u64 = 400;
 const TLS_USER_BYTES: u64 = 7_000;
+/// User-space memory of a client at both ends of a TCP of our own, in bytes.
+const OWN_TCP_USER_BYTES: u64 = 600;
+/// I/O threads of a server with a TCP of our own: its own, and one for the publishers' sockets.
+pub const OWN_TCP_THREADS: u64 = 2;
 /// Used share of the available memory, in percent.
 const MEMORY_PERCENT: u64 = 85;
 /// Kept free for logs, buffers and everything else.
@@ -93,11 +99,13 @@ pub struct Machine {
     pub ports: u64,
     /// Source addresses; of a server elsewhere only our own.
     pub addresses_max: u64,
+    /// Subscribers use a TCP of our own.
+    pub has_own_tcp: bool,
 }
 
 impl Machine {
     /// Looks at it.
-    pub fn read(is_local: bool, server_cores: u64) -> Machine {
+    pub fn read(is_local: bool, server_cores: u64, has_own_tcp: bool) -> Machine {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let number = |path: &str, place: usize| -> Option<u64> {
             read(path).split_ascii_whitespace().nth(place)?.parse().ok()
@@ -119,14 +127,35 @@ impl Machine {
                 .unwrap_or(false),
             is_local,
             server_cores: server_cores.max(1),
-            ports: if is_local { own_ports } else { ephemeral },
-            addresses_max: if is_local { 253 * 253 } else { 1 },
+            ports: match is_local {
+                true if has_own_tcp => network::ADDRESS_CONNECTIONS,
+                true => own_ports,
+                false => ephemeral,
+            },
+            addresses_max: match is_local {
+                true if has_own_tcp => ADDRESSES_MAX as u64,
+                true => 253 * 253,
+                false => 1,
+            },
+            has_own_tcp,
+        }
+    }
+
+    /// Sockets of the kernel on this machine for one client.
+    pub fn sockets_each(&self) -> u64 {
+        match self.is_local {
+            true if self.has_own_tcp => 0,
+            true => 2,
+            false => 1,
         }
     }
 
     /// I/O threads that a server needs for so many connections, with some room as they spread
     /// unevenly. Where sockets need no table it is one for each core.
     pub fn io_threads(&self, clients: u64) -> u64 {
+        if self.has_own_tcp {
+            return OWN_TCP_THREADS;
+        }
         let each = self
             .descriptors_max
             .saturating_sub(OTHER_DESCRIPTORS)
@@ -145,6 +174,9 @@ impl Machine {
     pub fn local_addresses(&self, clients: u64) -> Vec<String> {
         if !self.is_local {
             return Vec::new();
+        }
+        if self.has_own_tcp {
+            return vec![network::addresses(clients)];
         }
         let addresses = clients.div_ceil(self.ports / 2).clamp(1, self.addresses_max);
         let full = addresses / 253;
@@ -170,15 +202,65 @@ pub struct Limit {
 
 /// All limits, the lowest first.
 pub fn limits(machine: &Machine, workload: &Workload, has_tls: bool) -> Vec<Limit> {
-    let ends = if machine.is_local { 2 } else { 1 };
-    let user_bytes = if has_tls { TLS_USER_BYTES } else { USER_BYTES };
     let memory = (machine.available_bytes / 100 * MEMORY_PERCENT).saturating_sub(OTHER_BYTES);
+    let mut limits = if machine.has_own_tcp {
+        own_tcp_limits(machine, memory)
+    } else {
+        socket_limits(machine, memory, if has_tls { TLS_USER_BYTES } else { USER_BYTES })
+    };
+    let size = workload.size(workload.clients, None);
+    if size.deliveries_rate > 0.0 {
+        let each = match size.group {
+            _ if has_tls => DELIVERIES_TLS,
+            0..10 => DELIVERIES_UNICAST,
+            _ => DELIVERIES_FAN_OUT,
+        };
+        let rate = each * machine.server_cores as f64;
+        limits.push(Limit {
+            clients: (rate / size.deliveries_rate * size.clients as f64) as u64,
+            why: format!(
+                "processors: {} core{} of the server for about {} deliveries per second; a lower --rate for more clients",
+                machine.server_cores,
+                if machine.server_cores == 1 { "" } else { "s" },
+                show_count(rate as u64)
+            ),
+        });
+    }
+    limits.sort_by_key(|limit| limit.clients);
+    limits
+}
+
+/// The limits of clients with a TCP of our own.
+fn own_tcp_limits(machine: &Machine, memory: u64) -> Vec<Limit> {
+    vec![
+        Limit {
+            clients: memory / OWN_TCP_USER_BYTES,
+            why: format!(
+                "memory: {} MB are available, {} bytes at both ends of each client; only more memory raises this limit",
+                show_count(memory / 1_000_000),
+                show_count(OWN_TCP_USER_BYTES)
+            ),
+        },
+        Limit {
+            clients: machine.ports * machine.addresses_max,
+            why: format!(
+                "ports: {} on each of {} source addresses of one stack",
+                show_count(machine.ports),
+                show_count(machine.addresses_max)
+            ),
+        },
+    ]
+}
+
+/// The limits of clients with sockets of the kernel.
+fn socket_limits(machine: &Machine, memory: u64, user_bytes: u64) -> Vec<Limit> {
+    let ends = machine.sockets_each();
     let tables = machine
         .descriptors_max
         .saturating_sub(OTHER_DESCRIPTORS)
         .saturating_add(machine.registered);
     let threads = if machine.has_private_tables { THREADS_MAX } else { 1 };
-    let mut limits = vec![
+    vec![
         Limit {
             clients: memory / (ends * SOCKET_BYTES + user_bytes),
             why: format!(
@@ -217,27 +299,7 @@ pub fn limits(machine: &Machine, workload: &Workload, has_tls: bool) -> Vec<Limi
                 show_count(machine.addresses_max)
             ),
         },
-    ];
-    let size = workload.size(workload.clients, None);
-    if size.deliveries_rate > 0.0 {
-        let each = match size.group {
-            _ if has_tls => DELIVERIES_TLS,
-            0..10 => DELIVERIES_UNICAST,
-            _ => DELIVERIES_FAN_OUT,
-        };
-        let rate = each * machine.server_cores as f64;
-        limits.push(Limit {
-            clients: (rate / size.deliveries_rate * size.clients as f64) as u64,
-            why: format!(
-                "processors: {} core{} of the server for about {} deliveries per second; a lower --rate for more clients",
-                machine.server_cores,
-                if machine.server_cores == 1 { "" } else { "s" },
-                show_count(rate as u64)
-            ),
-        });
-    }
-    limits.sort_by_key(|limit| limit.clients);
-    limits
+    ]
 }
 
 /// So many clients, and whether the machine is what keeps it from being as many as published.
@@ -273,6 +335,7 @@ mod tests {
         server_cores: 1,
         ports: 55_001,
         addresses_max: 253 * 253,
+        has_own_tcp: false,
     };
 
     #[test]
@@ -312,10 +375,24 @@ mod tests {
         check(shared, Name::C10m, Scale::Auto, (18_920, true), "descriptors");
         let far = Machine { is_local: false, addresses_max: 1, ports: 28_232, ..MACHINE };
         check(far, Name::C10m, Scale::Auto, (28_232, true), "ports");
+        // Neither files nor descriptors.
+        let own = Machine {
+            has_own_tcp: true,
+            ports: network::ADDRESS_CONNECTIONS,
+            addresses_max: 255,
+            server_cores: 16,
+            ..MACHINE
+        };
+        check(own, Name::C10m, Scale::Auto, (10_000_108, false), "ports");
+        let small = Machine { available_bytes: 2 << 30, ..own };
+        check(small, Name::C10m, Scale::Auto, (1_252_698, true), "memory");
     }
 
     #[test]
     fn a_million_clients_have_threads_and_addresses() {
+        let own = Machine { has_own_tcp: true, ..MACHINE };
+        assert_eq!((own.io_threads(1_000_000), own.sockets_each()), (2, 0));
+        assert_eq!(own.local_addresses(1_000_000), ["198.19.0.{1..21}"]);
         assert_eq!(MACHINE.io_threads(1_000_000), 53);
         assert_eq!(MACHINE.io_threads(10), 1);
         let registered = Machine { registered: 1_048_576, server_cores: 2, ..MACHINE };

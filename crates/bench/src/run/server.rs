@@ -15,7 +15,9 @@ use anyhow::{Context, bail};
 use fetch::Request;
 
 use super::cores::Cores;
+use super::network::{SERVER_ADDRESS, SERVER_INTERFACE};
 use super::observe::ProcessFigures;
+use crate::engine::NetworkDevice;
 
 /// Maximum time until the server is ready: it first reads its log on disk.
 const READY_PATIENCE: Duration = Duration::from_secs(120);
@@ -44,6 +46,8 @@ pub struct ServerPlan {
     pub is_durable: bool,
     /// Topics have no history.
     pub has_no_history: bool,
+    /// The device of a TCP of our own for subscribers; publishers and operators use loopback.
+    pub device: Option<NetworkDevice>,
     /// Further options, as `--set` takes them.
     pub assignments: Vec<String>,
     /// Its cores.
@@ -55,6 +59,8 @@ pub struct ServerPlan {
 pub struct Server {
     /// The clients' address as a URL with `ws` or `mqtt`.
     pub url: String,
+    /// The publishers' address, likewise.
+    pub publishers_url: String,
     /// The operators' address as `host:port`.
     pub operators: Option<String>,
     /// The process, where it is known.
@@ -80,7 +86,8 @@ impl Server {
             let address = admin.trim_start_matches("http://");
             address.split('/').next().unwrap_or(address).to_owned()
         });
-        Server { url: url.to_owned(), operators, pid, own: None }
+        let url = url.to_owned();
+        Server { publishers_url: url.clone(), url, operators, pid, own: None }
     }
 
     /// Starts one; what it says goes to the file `output`.
@@ -89,11 +96,12 @@ impl Server {
     /// It does not get ready.
     pub fn start(plan: &ServerPlan, output: &Path) -> anyhow::Result<Server> {
         let folder = Folder::new()?;
-        let (child, life, clients, operators) = launch(plan, &folder.0, output, "127.0.0.1:0")?;
+        let (child, life, ready) = launch(plan, &folder.0, output, &plan.listen(8_800))?;
         Ok(Server {
             // http becomes ws, and https wss.
-            url: clients.replacen("http", "ws", 1),
-            operators: Some(operators.trim_start_matches("http://").to_owned()),
+            url: ready.clients.replacen("http", "ws", 1),
+            publishers_url: ready.publishers.replacen("http", "ws", 1),
+            operators: Some(ready.operators.trim_start_matches("http://").to_owned()),
             pid: Some(child.id()),
             own: Some(Own {
                 plan: plan.clone(),
@@ -151,10 +159,10 @@ impl Server {
         let address = self.url.trim_start_matches("ws://").to_owned();
         let own =
             self.own.as_mut().context("only a server that this run started can be restarted")?;
-        let (child, life, _, operators) =
+        let (child, life, ready) =
             launch(&own.plan, &own.folder.0, &own.output, address.trim_end_matches('/'))?;
         self.pid = Some(child.id());
-        self.operators = Some(operators.trim_start_matches("http://").to_owned());
+        self.operators = Some(ready.operators.trim_start_matches("http://").to_owned());
         own.child = child;
         own.life = Some(life);
         Ok(())
@@ -233,6 +241,17 @@ impl Drop for Folder {
     }
 }
 
+impl ServerPlan {
+    /// The addresses to listen on, separated by commas: of the subscribers, and of the publishers
+    /// if that is another one. A namespace of the run's own has `port` free.
+    fn listen(&self, port: u16) -> String {
+        match self.device {
+            Some(_) => format!("{SERVER_ADDRESS}:{port},127.0.0.1:{port}"),
+            None => "127.0.0.1:0".to_owned(),
+        }
+    }
+}
+
 /// Options of a run's own server, as a file.
 fn configuration(plan: &ServerPlan, folder: &Path) -> String {
     let mut text = format!("[node]\nio_threads = {}\ndrain_window = \"0s\"\n", plan.io_threads);
@@ -243,7 +262,17 @@ fn configuration(plan: &ServerPlan, folder: &Path) -> String {
     }
     if plan.has_mqtt {
         let option = if plan.has_tls { "tls_listen" } else { "listen" };
-        let _ = write!(text, "\n[mqtt]\n{option} = [\"127.0.0.1:0\"]\n");
+        let listen = plan.listen(1_883).replace(',', "\", \"");
+        let _ = write!(text, "\n[mqtt]\n{option} = [\"{listen}\"]\n");
+    }
+    if let Some(device) = plan.device {
+        let _ = write!(
+            text,
+            "\n[listen]\nopen = true\n\n[operators]\nsocket = \"off\"\n\n[user_network]\n\
+             interface = \"{SERVER_INTERFACE}\"\naddresses = [\"{SERVER_ADDRESS}\"]\n\
+             device = \"{}\"\nframes = \"all\"\n",
+            device.text()
+        );
     }
     if plan.has_no_history {
         text.push_str("\n[[rule]]\nfilter = \"#\"\nhistory_messages_max = 0\n");
@@ -256,7 +285,7 @@ fn launch(
     folder: &Path,
     output: &Path,
     listen: &str,
-) -> anyhow::Result<(Child, ChildStdin, String, String)> {
+) -> anyhow::Result<(Child, ChildStdin, Ready)> {
     let file = folder.join("crore.toml");
     std::fs::write(&file, configuration(plan, folder))?;
     let program = std::env::current_exe().context("cannot find the file of this program")?;
@@ -296,7 +325,7 @@ fn launch(
         }
     })?;
     match wait_until_ready(&lines, plan.has_mqtt) {
-        Ok((clients, operators)) => Ok((child, life, clients, operators)),
+        Ok(ready) => Ok((child, life, ready)),
         Err(error) => {
             let _ = child.kill();
             let _ = child.wait();
@@ -322,25 +351,40 @@ fn certify(program: &Path, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The addresses of a server that is ready.
+struct Ready {
+    clients: String,
+    publishers: String,
+    operators: String,
+}
+
 /// Waits for the addresses of clients and operators: of clients of MQTT, or of all others with TLS
-/// if there is one.
-fn wait_until_ready(lines: &Receiver<String>, has_mqtt: bool) -> anyhow::Result<(String, String)> {
+/// if there is one. The first one is the subscribers', the last one the publishers'.
+fn wait_until_ready(lines: &Receiver<String>, has_mqtt: bool) -> anyhow::Result<Ready> {
     let deadline = Instant::now() + READY_PATIENCE;
-    let (mut clients, mut operators, mut with_tls, mut of_mqtt) = (None, None, None, None);
+    let (mut plain, mut with_tls, mut of_mqtt) = (Vec::new(), Vec::new(), Vec::new());
+    let mut operators = None;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let line = lines.recv_timeout(left).context("the server did not become ready")?;
         if let Some(url) = line.strip_prefix("listening clients with TLS ") {
-            with_tls.get_or_insert_with(|| url.trim_end_matches('/').to_owned());
+            with_tls.push(url.trim_end_matches('/').to_owned());
         } else if let Some(url) = line.strip_prefix("listening clients of MQTT ") {
-            of_mqtt.get_or_insert_with(|| url.to_owned());
+            of_mqtt.push(url.to_owned());
         } else if let Some(url) = line.strip_prefix("listening clients ") {
-            clients.get_or_insert_with(|| url.trim_end_matches('/').to_owned());
+            plain.push(url.trim_end_matches('/').to_owned());
         } else if let Some(url) = line.strip_prefix("listening operators ") {
             operators.get_or_insert_with(|| url.trim_end_matches('/').to_owned());
         } else if line == "ready" {
-            let clients = if has_mqtt { of_mqtt } else { with_tls.or(clients) };
-            return clients.zip(operators).context("the server did not print its addresses");
+            let all = match () {
+                () if has_mqtt => of_mqtt,
+                () if with_tls.is_empty() => plain,
+                () => with_tls,
+            };
+            let operators = operators.context("the server did not print its operators' address")?;
+            let ends = all.first().cloned().zip(all.last().cloned());
+            let (clients, publishers) = ends.context("the server did not print its addresses")?;
+            return Ok(Ready { clients, publishers, operators });
         }
     }
 }
@@ -380,6 +424,17 @@ mod tests {
         assert!(text.contains("io_threads = 3\n"), "{text}");
         assert!(text.contains("data_dir = \"/x \\\"y\\\"/data\"\n"), "{text}");
         assert!(text.ends_with("history_messages_max = 0\n"), "{text}");
+        let plan = ServerPlan {
+            has_mqtt: true,
+            device: Some(NetworkDevice::XdpGeneric),
+            ..ServerPlan::default()
+        };
+        let text = configuration(&plan, Path::new("/"));
+        assert!(text.contains("\nlisten = [\"198.18.0.1:1883\", \"127.0.0.1:1883\"]\n"), "{text}");
+        assert!(
+            text.contains("\naddresses = [\"198.18.0.1\"]\ndevice = \"xdp-generic\"\n"),
+            "{text}"
+        );
         let foreign = Server::foreign("ws://a:1", Some("http://b:2/metrics"), None);
         assert_eq!(foreign.operators.as_deref(), Some("b:2"));
     }

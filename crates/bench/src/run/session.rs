@@ -68,6 +68,8 @@ pub struct Usage {
     pub server_system: Option<f64>,
     /// The load generators.
     pub clients: Option<f64>,
+    /// The whole machine.
+    pub machine: Option<f64>,
     /// The hypervisor's other guests.
     pub steal: Option<f64>,
 }
@@ -84,16 +86,16 @@ impl Reading {
         let seconds = self.at.duration_since(before.at).as_secs_f64().max(1e-9);
         let cores = |now: f64, then: f64| (now >= then).then(|| (now - then) / seconds);
         let server = self.server.zip(before.server);
+        let machine = |read: fn(&MachineFigures) -> Option<f64>| {
+            read(&self.machine).zip(read(&before.machine)).and_then(|(now, then)| cores(now, then))
+        };
         Usage {
             seconds,
             server: server.and_then(|(now, then)| cores(now.cpu_s, then.cpu_s)),
             server_system: server.and_then(|(now, then)| cores(now.system_s, then.system_s)),
             clients: cores(self.clients.cpu_s, before.clients.cpu_s),
-            steal: self
-                .machine
-                .steal_s
-                .zip(before.machine.steal_s)
-                .and_then(|(now, then)| cores(now, then)),
+            machine: machine(|figures| figures.busy_s),
+            steal: machine(|figures| figures.steal_s),
         }
     }
 }

@@ -208,6 +208,7 @@ impl<'a> Run<'a> {
                 .filter(|_| delivered > 0)
                 .map(|cores| cores * usage.seconds * 1e6 / delivered as f64),
             clients_cpu: usage.clients,
+            machine_cpu: usage.machine,
             steal: usage.steal,
             ..MeasuredFigures::default()
         });

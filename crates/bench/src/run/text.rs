@@ -125,10 +125,12 @@ fn connection_rows(outcome: &Outcome, rows: &mut Rows) {
         rows.row(
             "memory",
             format!(
-                "user {} bytes per connection ({} for each further one), kernel {} bytes per socket",
+                "user {} bytes per connection ({} for each further one), kernel {} bytes per {}, generator {} bytes per connection",
                 bytes(memory.user_bytes),
                 bytes(memory.user_slope_bytes),
-                bytes(memory.kernel_bytes)
+                bytes(memory.kernel_bytes),
+                if outcome.plan.own_tcp.is_some() { "connection" } else { "socket" },
+                bytes(memory.client_bytes)
             ),
         );
     }
@@ -160,6 +162,12 @@ fn message_rows(outcome: &Outcome, rows: &mut Rows) {
                 "server CPU",
                 format!("{:.0} % of a core, {micros:.1} µs per delivery", cores * 100.0),
             );
+        }
+        if let Some(cores) = measured.clients_cpu {
+            rows.row("generator CPU", format!("{:.0} % of a core", cores * 100.0));
+        }
+        if let Some(cores) = measured.machine_cpu {
+            rows.row("machine CPU", format!("{:.0} % of a core", cores * 100.0));
         }
     }
 }

@@ -55,6 +55,9 @@ pub fn check(report: &Value, defaults: &Demand) -> Result<Checked, String> {
         Some(_) => Transport::Sse,
         None => return Err("the report lacks /plan/transport".into()),
     };
+    if text("/plan/own_tcp").is_some() {
+        return Err("the report is about Crore's own TCP, for which there is no prediction".into());
+    }
     let machine_cores = needed("/machine/cores")?;
     let cores = text("/plan/server_cores").map_or(machine_cores, |list| match cores_of(list) {
         0 => machine_cores,
