@@ -112,12 +112,22 @@ fn the_default_file_and_what_is_in_force_read_back() {
         // A login by a token excludes one by a password.
         .filter(|line| !line.starts_with(TOKENS_OF_ENGINE))
         .map(|line| line.replace("mode = \"open\"", "mode = \"tokens\""))
+        // The interface of `[user_network]` asks for the addresses of listeners.
+        .map(|line| match line.strip_prefix("addresses = []") {
+            Some(_) => "addresses = [\"127.0.0.1\"]\n".to_owned(),
+            None => line,
+        })
         // An issuer's key set asks for an audience.
         .map(|line| line.replace("audiences = []", "audiences = [\"*\"]"))
         .collect();
     let all = load_text(path, &uncommented).unwrap();
     assert_eq!(all.rules.len(), 1);
-    let changed = ["entitlement.mode", "entitlement.secret", "entitlement.audiences"];
+    let changed = [
+        "entitlement.mode",
+        "entitlement.secret",
+        "entitlement.audiences",
+        "user_network.addresses",
+    ];
     let is_other = |key: &str| key.strip_prefix("engine.").is_some_and(is_token_of_engine);
     let unchanged = OPTIONS.iter().filter(|spec| !changed.contains(&spec.key));
     for spec in unchanged.filter(|spec| !is_other(spec.key)) {
