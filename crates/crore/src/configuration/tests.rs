@@ -5,6 +5,7 @@ mod documents;
 mod engine;
 mod faults;
 mod sources;
+mod user_network;
 
 use super::*;
 
