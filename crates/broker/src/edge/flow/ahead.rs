@@ -28,7 +28,7 @@ impl Edge {
         for (taker, index) in takers.iter_mut().zip(messages()) {
             *taker = self.subscriptions.prefetch_only_taker(home, index);
         }
-        for taker in takers.iter().take_while(|taker| **taker != SubIndex::NONE) {
+        for taker in takers.iter().filter(|taker| **taker != SubIndex::NONE) {
             if let Some(index) = self.subscriptions.connection_of(*taker) {
                 self.connections.slots.prefetch(index);
             }
