@@ -1,5 +1,6 @@
-//! Links to homes: how many requests may be under way to each, and which connections wait until
-//! there may be more. Owner of these counts; it knows connections by their keys only.
+//! Links to homes: how many requests may be under way to each, which connections wait until there
+//! may be more, and the epochs that homes have posted. Owner of these counts; it knows connections
+//! by their keys only.
 //!
 //! Requests that a home answers from memory are dealt with in its next turn. Those that may have to
 //! wait for a log on disk are counted apart, log by log: a disk that hangs fills the count of its
@@ -18,6 +19,7 @@
 //! [`BEYOND_BYTES_MAX`]: one that does not fit, with all that its request sends to that log, is
 //! refused. Only a log with nothing in flight takes a request of any size.
 
+use crate::epochs::Epochs;
 use crate::mail::{HomeId, RequestClass};
 use crate::settings::Limits;
 use std::collections::{BTreeSet, VecDeque};
@@ -32,6 +34,8 @@ pub(crate) struct Links {
     full_log: Option<(HomeId, u16)>,
     /// The number of the newest question for names; an answer repeats it.
     describe_number: u32,
+    /// The epochs that the homes of engines' partitions have posted.
+    pub epochs: Epochs,
 }
 
 /// Bytes of requests in flight to one log and home, from which on an edge refuses publications to
@@ -50,6 +54,7 @@ impl Links {
             homes: (0..homes_count).map(|_| HomeLink::new(logs_count)).collect(),
             full_log: None,
             describe_number: 0,
+            epochs: Epochs::default(),
         }
     }
 

@@ -14,7 +14,6 @@ mod compression;
 mod connections;
 mod counts;
 mod delivery;
-mod draining;
 mod ends;
 mod excess;
 mod flow;
@@ -29,7 +28,6 @@ mod subscriptions;
 mod tickets;
 mod work;
 
-use crate::epochs::Epochs;
 use crate::ids::{ConnIndex, TopicIndex};
 pub use access::users::{CountedUser, UserChange};
 pub use counts::Counts;
@@ -98,12 +96,10 @@ pub struct Edge {
     pub(crate) links: links::Links,
     pub(crate) access: access::Access,
     pub(crate) sessions: sessions::Sessions,
-    pub(crate) epochs: Epochs,
     pub(crate) mqtt: mqtt::MqttState,
     pub(crate) work: work::Work,
     journal: journal::Journal,
     pub(crate) statistics: EdgeStatistics,
-    drain: Option<draining::Drain>,
     /// Outputs that the reactor takes after each turn.
     pub out: Outputs,
 }
@@ -126,12 +122,10 @@ impl Edge {
             links: links::Links::new(homes, settings.logs.len()),
             access: access::Access::new(),
             sessions: sessions::Sessions::default(),
-            epochs: Epochs::default(),
             mqtt: mqtt::MqttState::default(),
             work: work::Work::default(),
             journal: journal::Journal::new(&settings),
             statistics: EdgeStatistics::default(),
-            drain: None,
             out: Outputs {
                 requests: (0..homes).map(|_| Vec::new()).collect(),
                 ..Outputs::default()
@@ -258,7 +252,7 @@ impl Edge {
             ToEdge::Released { index } => self.released(home, TopicIndex(index)),
             ToEdge::Page(page) => self.page(page),
             ToEdge::StreamGap { partition, from, .. } => self.stream_gap(home, partition, from),
-            ToEdge::Epoch { partition, epoch } => self.epochs.set(partition, epoch),
+            ToEdge::Epoch { partition, epoch } => self.links.epochs.set(partition, epoch),
             ToEdge::Restarted { partition, epoch } => self.partition_restarted(partition, epoch),
             ToEdge::History { reply, result } => self.history_answered(reply, result),
             ToEdge::Published { reply, result } => self.publish_answered(reply, result),

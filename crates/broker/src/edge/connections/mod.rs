@@ -5,6 +5,7 @@
 //! homes or credentials: it returns the due action of a connection, and the flows act.
 
 pub(crate) mod buffered;
+pub(crate) mod draining;
 mod due;
 pub(crate) mod handshakes;
 pub(crate) mod input;
@@ -22,6 +23,7 @@ use crate::now::Now;
 use crate::protocol::flag;
 use crate::settings::{Limits, Settings};
 use buffered::Buffered;
+use draining::Drain;
 use handshakes::{Deadline, Handshakes};
 use input::{Driven, Input};
 use peers::Peers;
@@ -66,6 +68,8 @@ pub(crate) struct Connections {
     old_sessions: OldSessions,
     /// The shortest ping interval that any session has had.
     ping_interval_min_s: u32,
+    /// The drain under way, which ends all connections.
+    pub drain: Option<Drain>,
 }
 
 impl Connections {
@@ -87,6 +91,7 @@ impl Connections {
             sweep: Sweep::new(now.monotonic_ms),
             old_sessions: OldSessions::default(),
             ping_interval_min_s: u32::MAX,
+            drain: None,
         }
     }
 

@@ -325,15 +325,15 @@ impl Edge {
     }
 
     fn lineage_of_topic(&mut self, delivery: &Delivery<'_>) -> Option<u8> {
-        if self.epochs.are_fixed() {
+        if self.links.epochs.are_fixed() {
             return None;
         }
         let partition = self.subscriptions.partition_of_topic(delivery.home, delivery.topic);
-        self.epochs.lineage(partition)
+        self.links.epochs.lineage(partition)
     }
 
     fn epoch_of_topic(&mut self, delivery: &Delivery<'_>) -> u64 {
         let partition = self.subscriptions.partition_of_topic(delivery.home, delivery.topic);
-        self.epochs.of(partition, &self.settings)
+        self.links.epochs.of(partition, &self.settings)
     }
 }

@@ -204,7 +204,7 @@ impl Edge {
         } else {
             let mut event = std::mem::take(&mut self.work.scratch);
             event.clear();
-            let epoch = self.epochs.of(partition, &self.settings);
+            let epoch = self.links.epochs.of(partition, &self.settings);
             let through = delivery.view.offset();
             let encoded = Encoded::mark(Settles::Filters { partition, after, through });
             let session = self.session(index);
@@ -294,12 +294,12 @@ impl Edge {
         let attributes = self.attributes_of(view, None);
         let mut head = std::mem::take(&mut self.work.scratch);
         head.clear();
-        let epoch = self.epochs.of(partition, &self.settings);
+        let epoch = self.links.epochs.of(partition, &self.settings);
         let at = native::NamedPlace {
             topic,
             partition,
             epoch,
-            lineage: self.epochs.lineage(partition),
+            lineage: self.links.epochs.lineage(partition),
             subscription,
         };
         match form {

@@ -13,7 +13,7 @@
 //! or a client that reads nothing, holds it up until then.
 
 use crate::edge::Edge;
-use crate::edge::draining::{Drain, Draining, Progress};
+use crate::edge::connections::draining::{Drain, Draining, Progress};
 use crate::ids::{ConnIndex, NONE};
 use crate::protocol::flag;
 use crate::settings::Settings;
@@ -25,23 +25,23 @@ impl Edge {
     /// `window_ms`. The turns that follow do it. A window of 0 closes them at once.
     pub fn drain(&mut self, window_ms: u64) {
         if !self.is_draining() {
-            self.drain = Some(Drain::new(window_ms));
+            self.connections.drain = Some(Drain::new(window_ms));
         }
     }
 
     /// Whether the edge sends its clients away.
     pub(crate) fn is_draining(&self) -> bool {
-        self.drain.is_some()
+        self.connections.drain.is_some()
     }
 
     /// Whether notified clients may finish first.
     pub(crate) fn lets_finish(&self) -> bool {
-        self.drain.is_some_and(|drain| drain.lets_finish())
+        self.connections.drain.is_some_and(|drain| drain.lets_finish())
     }
 
     /// Drains some connections.
     pub(crate) fn drain_some(&mut self) {
-        let Some(mut drain) = self.drain else {
+        let Some(mut drain) = self.connections.drain else {
             return;
         };
         let progress = Progress {
@@ -59,7 +59,7 @@ impl Edge {
             Draining::Close(range) => self.each_present(range, Edge::end_drained),
             Draining::Nothing => {}
         }
-        self.drain = Some(drain);
+        self.connections.drain = Some(drain);
     }
 
     fn each_present(&mut self, range: Range<u32>, act: impl Fn(&mut Edge, ConnIndex)) {
@@ -72,12 +72,14 @@ impl Edge {
 
     /// Whether a further step is due at once.
     pub(crate) fn has_more_to_drain(&self) -> bool {
-        self.drain.is_some_and(|drain| drain.has_more(self.has_room(), self.is_settled()))
+        self.connections
+            .drain
+            .is_some_and(|drain| drain.has_more(self.has_room(), self.is_settled()))
     }
 
     /// The time of the next step; milliseconds of the monotonic clock.
     pub(crate) fn drain_deadline_ms(&self) -> Option<u64> {
-        self.drain?.deadline_ms(self.connections.slots.count())
+        self.connections.drain?.deadline_ms(self.connections.slots.count())
     }
 
     /// The addresses of other nodes for a client that is sent away. Each of them is the first for

@@ -43,11 +43,9 @@ handed! {
         links
         access
         sessions
-        epochs
         mqtt
         journal
-        statistics
-        drain,
+        statistics,
     left:
         settings
         now

@@ -25,7 +25,7 @@ impl Edge {
             protocol: slot.protocol,
             is_raw: slot.is(flag::RAW),
             state: self.sessions.get_mut(slot.state),
-            epochs: &self.epochs,
+            epochs: &self.links.epochs,
         }
     }
 
@@ -144,7 +144,7 @@ impl Edge {
         self.notify_of(index, subscription, &notice);
         if let Some(record) = &grant.retained {
             self.deliver_retained(subscription, record);
-            let lineage = self.epochs.lineage(grant.partition);
+            let lineage = self.links.epochs.lineage(grant.partition);
             let notice = Notice::RetainedSent { client, position, lineage, is_replaying };
             self.notify_of(index, subscription, &notice);
         }
@@ -247,7 +247,7 @@ impl Edge {
             return self.note_mqtt_gap_of(subscription, partition, gap);
         }
         let client = self.subscriptions[subscription].client;
-        let epoch = self.epochs.of(partition, &self.settings);
+        let epoch = self.links.epochs.of(partition, &self.settings);
         let (partition, found) = (Some(partition), Found::InPage);
         let notice = Notice::Gap { client, epoch, partition, gap, found };
         self.notify_of(index, subscription, &notice);
@@ -272,7 +272,7 @@ impl Edge {
     ) {
         let index = self.subscriptions[subscription].connection;
         let client = self.subscriptions[subscription].client;
-        let epoch = self.epochs.of(partition, &self.settings);
+        let epoch = self.links.epochs.of(partition, &self.settings);
         let (partition, lineage) = (Some(partition), None);
         let notice = Notice::LeftOut { client, epoch, lineage, partition, left_out };
         self.notify_of(index, subscription, &notice);
@@ -301,8 +301,8 @@ impl Edge {
         self.mqtt_caught_up(index);
         let client = self.subscriptions[subscription].client;
         let is_last = !self.subscriptions.is_stream_catching_up(index);
-        let epoch = self.epochs.of(partition, &self.settings);
-        let lineage = self.epochs.lineage(partition);
+        let epoch = self.links.epochs.of(partition, &self.settings);
+        let lineage = self.links.epochs.lineage(partition);
         let notice = Notice::FilterCaughtUp { client, epoch, lineage, partition, through, is_last };
         self.notify_of(index, subscription, &notice);
     }

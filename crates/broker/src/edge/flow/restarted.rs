@@ -15,7 +15,7 @@ use wire::native::{ErrorCode, UnsubscribeCode};
 impl Edge {
     /// A partition has begun anew, in this epoch.
     pub(crate) fn partition_restarted(&mut self, partition: PartitionId, epoch: u64) {
-        self.epochs.set(partition, epoch);
+        self.links.epochs.set(partition, epoch);
         self.subscriptions.forget_positions(partition);
         self.mqtt.restart(partition);
         let concerned = self.subscriptions.in_partition(partition);

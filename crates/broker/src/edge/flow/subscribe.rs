@@ -259,12 +259,12 @@ impl Edge {
     /// The epoch of a plain subscription's partition.
     pub(crate) fn subscription_epoch(&self, subscription: SubIndex) -> u64 {
         let partition = self.subscriptions.partition_of(subscription);
-        partition.map_or(0, |partition| self.epochs.of(partition, &self.settings))
+        partition.map_or(0, |partition| self.links.epochs.of(partition, &self.settings))
     }
 
     /// The byte of that epoch that frames carry, if it advances.
     pub(crate) fn subscription_lineage(&self, subscription: SubIndex) -> Option<u8> {
-        self.epochs.lineage(self.subscriptions.partition_of(subscription)?)
+        self.links.epochs.lineage(self.subscriptions.partition_of(subscription)?)
     }
 
     /// The connection's subscriptions, newest first.

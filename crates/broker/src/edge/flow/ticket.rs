@@ -178,7 +178,7 @@ impl Edge {
         asked.names.extend(named.map(|(topic, name)| ((home, topic), name.into())));
         // With the epoch of this moment: the partition may have begun anew when the ticket is made.
         let at_log = |&(partition, offset): &(PartitionId, u64)| {
-            (partition, Position { epoch: self.epochs.of(partition, &self.settings), offset })
+            (partition, Position { epoch: self.links.epochs.of(partition, &self.settings), offset })
         };
         asked.positions.extend(positions.iter().map(at_log));
         if asked.waiting.is_empty() {
@@ -259,7 +259,7 @@ impl Edge {
     fn ticket_of_filter(&self, subscription: SubIndex) -> Option<TicketSubscription> {
         let cursors = self.subscriptions.cursors_of(subscription).into_iter();
         let at_log = |(partition, offset): (PartitionId, u64)| {
-            let epoch = self.epochs.of(partition, &self.settings);
+            let epoch = self.links.epochs.of(partition, &self.settings);
             (partition, Position { epoch, offset })
         };
         let filter = self.subscriptions.filter_name(subscription)?;

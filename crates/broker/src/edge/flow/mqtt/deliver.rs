@@ -329,7 +329,7 @@ impl Edge {
             let qos = proposed.map_or(0, |(qos, _, _)| qos);
             if is_new {
                 let bytes = head.len() + message.view.payload().len();
-                let epoch = self.epochs.of(message.partition, &self.settings);
+                let epoch = self.links.epochs.of(message.partition, &self.settings);
                 let position = Position { epoch, offset: message.view.offset() };
                 let (at, retain) = ((message.partition, position), message.retain());
                 let id = self.mqtt_of(index).map(|mqtt| {

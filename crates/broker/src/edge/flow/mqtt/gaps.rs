@@ -27,7 +27,7 @@ impl Edge {
         partition: PartitionId,
         gap: Gap,
     ) {
-        let epoch = self.epochs.of(partition, &self.settings);
+        let epoch = self.links.epochs.of(partition, &self.settings);
         let Gap { from, to, reason } = gap;
         let filter = String::from_utf8_lossy(filter);
         let reason = reason.word();

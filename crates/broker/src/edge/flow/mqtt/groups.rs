@@ -146,7 +146,7 @@ impl Edge {
     /// message to another.
     fn group_message(&mut self, message: GroupMessage) {
         let GroupMessage { member, partition, topic, record, through } = message;
-        let epoch = self.epochs.of(partition, &self.settings);
+        let epoch = self.links.epochs.of(partition, &self.settings);
         let Some((index, membership)) = self.membership(member) else {
             return;
         };

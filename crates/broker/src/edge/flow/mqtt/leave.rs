@@ -172,7 +172,7 @@ impl Edge {
     }
 
     fn cursor(&self, partition: PartitionId, offset: u64) -> PartitionCursor {
-        let epoch = self.epochs.of(partition, &self.settings);
+        let epoch = self.links.epochs.of(partition, &self.settings);
         PartitionCursor { partition, position: Position { epoch, offset } }
     }
 

@@ -13,7 +13,7 @@ impl Edge {
         partition: PartitionId,
         offset: u64,
     ) -> Option<(PartitionId, Position)> {
-        let epoch = || self.epochs.of(partition, &self.settings);
+        let epoch = || self.links.epochs.of(partition, &self.settings);
         mqtt.tells_positions.then(|| (partition, Position { epoch: epoch(), offset }))
     }
 }

@@ -50,7 +50,7 @@ impl Edge {
     /// An open message as it stands now. In a log in memory another message may have its place
     /// since.
     fn open_now(&self, open: &OpenDelivery) -> OpenDelivery {
-        let epoch = self.epochs.of(open.partition, &self.settings);
+        let epoch = self.links.epochs.of(open.partition, &self.settings);
         let is_in_memory = self.settings.log_that_waits(open.partition).is_none();
         let is_lost = is_in_memory && open.epoch != epoch;
         OpenDelivery { offset: if is_lost { 0 } else { open.offset }, ..*open }
