@@ -227,6 +227,10 @@ pub struct PubCommand {
     /// Total rate in messages per second, in an open loop
     #[arg(long, value_name = "RATE", default_value = "1000", value_parser = parse_rate)]
     pub rate: f64,
+    /// Send the messages that are due together, once in this time; 0s: each when it is due. The
+    /// latency counts from the time at which a message was due
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
+    pub send_every: Duration,
     /// Size of a message in bytes, at least 38; random characters
     #[arg(long, value_name = "SIZE", default_value = "512", value_parser = parse_size)]
     pub size: u64,
@@ -360,6 +364,7 @@ fn run_pub(command: PubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
             topics: command.topics,
             order: command.order,
             rate: command.rate,
+            step_ns: command.send_every.as_nanos() as u64,
             size: usize::try_from(command.size).context("--size")?,
             acknowledge: command.ack == Ack::Appended || command.exactly_once,
             exactly_once: command.exactly_once,

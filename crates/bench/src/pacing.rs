@@ -51,6 +51,13 @@ impl Pace {
         self.start_ns.saturating_add(after_ns as u64)
     }
 
+    /// The time of the next event, rounded up to a multiple of `step_ns`; 0 rounds nothing. Events
+    /// that wait for it leave together, and each keeps its own intended time.
+    pub fn step_ns(&self, step_ns: u64) -> u64 {
+        let due_ns = self.due_ns();
+        if step_ns == 0 { due_ns } else { due_ns.div_ceil(step_ns).saturating_mul(step_ns) }
+    }
+
     /// The number of the next event.
     pub fn next(&self) -> u64 {
         self.next
@@ -79,6 +86,18 @@ mod tests {
         pace.restart(10_000_000);
         assert_eq!(pace.take(11_000_000), Some((1, 11_000_000)));
         assert_eq!(pace.take(11_000_000), None);
+    }
+
+    #[test]
+    fn steps_gather_events() {
+        let mut pace = Pace::new(400, 1e7, 0, 1);
+        assert_eq!((pace.step_ns(0), pace.step_ns(1_000)), (400, 1_000));
+        let mut together = Vec::new();
+        while let Some((_, intended_ns)) = pace.take(1_000) {
+            together.push(intended_ns);
+        }
+        assert_eq!(together, [400, 500, 600, 700, 800, 900, 1_000]);
+        assert_eq!(pace.step_ns(1_000), 2_000);
     }
 
     #[test]

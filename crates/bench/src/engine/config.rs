@@ -266,6 +266,7 @@ impl PublishersConfig {
                 topics,
                 order: Order::default(),
                 rate,
+                step_ns: 0,
                 size: 512,
                 acknowledge: true,
                 exactly_once: false,

@@ -54,6 +54,9 @@ pub struct Load {
     pub order: Order,
     /// Messages per second over all workers.
     pub rate: f64,
+    /// Time between two turns that send; 0: each message is sent when it is due. Messages that are
+    /// due in the same step share a write.
+    pub step_ns: u64,
     /// Bytes of a payload; at least the header's.
     pub size: usize,
     /// Ask for acknowledgements.
@@ -200,7 +203,7 @@ impl<W: Publishing> Publishers<W> {
         let Some(pace) = &self.pace else {
             return Some(0);
         };
-        (!self.is_over()).then(|| pace.due_ns().max(self.stuck_until_ns))
+        (!self.is_over()).then(|| pace.step_ns(self.load.step_ns).max(self.stuck_until_ns))
     }
 
     /// After a reconnect, unanswered publications are sent again first, in order.

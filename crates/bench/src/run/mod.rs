@@ -81,6 +81,10 @@ pub struct RunCommand {
     /// Publication (or ping) rate per second. By default, it scales with the clients
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub rate: Option<f64>,
+    /// Publish the messages that are due together, once in this time; 0s: each when it is due. The
+    /// latency counts from the time at which a message was due
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
+    pub send_every: Duration,
     /// Size of a message in bytes, at least 38
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,

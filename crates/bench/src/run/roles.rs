@@ -66,6 +66,7 @@ impl RunPlan {
             Name::Unicast => Order::Random,
             _ => Order::RoundRobin,
         };
+        config.load.step_ns = self.command.send_every.as_nanos() as u64;
         config.load.size = self.message_bytes;
         config.load.acknowledge = self.has_acknowledgements || self.workload.is_once;
         config.load.exactly_once = self.workload.is_once;
