@@ -179,6 +179,12 @@ impl Actives {
         self.free.push(id);
     }
 
+    /// Asks for the memory of a block; see [`stdx::prefetch`].
+    #[inline]
+    pub fn prefetch(&self, id: u32) {
+        self.blocks.prefetch(id);
+    }
+
     /// The number of blocks in use.
     pub fn count(&self) -> u32 {
         self.blocks.len() - self.free.len() as u32

@@ -33,7 +33,7 @@ mod wheel;
 
 pub use config::Config;
 pub use seq::Seq;
-pub use stack::{Close, Conn, Event, Frames, HOP_UNKNOWN, Read, Stack, Write};
+pub use stack::{Close, Conn, Event, Frames, HOP_UNKNOWN, PACKETS_AHEAD, Read, Stack, Write};
 pub use statistics::Statistics;
 pub use table::PLACES_MAX as CONNECTIONS_MAX;
 pub use time::Time;

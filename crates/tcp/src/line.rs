@@ -226,6 +226,12 @@ impl Lines {
         self.count >= self.max
     }
 
+    /// Asks for the memory of a line; see [`stdx::prefetch`].
+    #[inline]
+    pub fn prefetch(&self, index: u32) {
+        self.pages.prefetch(index);
+    }
+
     /// Takes a vacant line. None if the bound is reached.
     pub fn take(&mut self) -> Option<u32> {
         if self.is_full() {

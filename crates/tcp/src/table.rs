@@ -8,6 +8,8 @@
 //!
 //! The hash must be keyed: peers choose their addresses and ports.
 
+use stdx::prefetch::prefetch;
+
 /// Places are below this number.
 pub const PLACES_MAX: u32 = 1 << 26;
 
@@ -103,6 +105,25 @@ impl Table {
             }
             bucket = segment.extras.get(usize::from(bucket.extra))?;
         }
+    }
+
+    /// Asks for the memory of the bucket of a hash; see [`stdx::prefetch`].
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        let segment = &self.segments[self.segment(hash)];
+        if let Some(bucket) = segment.buckets.get(Tag::of(hash).bucket(segment.buckets.len())) {
+            prefetch(bucket);
+        }
+    }
+
+    /// A place whose hash may be this one: the first of its bucket with the same tag.
+    #[inline]
+    pub fn guess(&self, hash: u64) -> Option<u32> {
+        let segment = &self.segments[self.segment(hash)];
+        let tag = Tag::of(hash);
+        let bucket = segment.buckets.get(tag.bucket(segment.buckets.len()))?;
+        let entry = bucket.find(tag, |_| true)?;
+        Some(bucket.places[entry] % PLACES_MAX)
     }
 
     /// Adds a place. The caller has made sure that the same one is not there.
@@ -270,6 +291,10 @@ mod tests {
             for (&place, &hash) in &model {
                 assert_eq!(table.find(hash, |found| found == place), Some(place));
                 assert_eq!(table.find(!hash, |found| found == place), None);
+                table.prefetch(hash);
+                if let Some(guess) = table.guess(hash) {
+                    assert!(model.contains_key(&guess));
+                }
             }
             for (place, hash) in std::mem::take(&mut model) {
                 assert!(table.remove(hash, place));

@@ -25,33 +25,38 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use stdx::memory::{Component, Components};
-use tcp::{Stack, Time, neighbours};
+use tcp::{PACKETS_AHEAD, Stack, Time, neighbours};
 
 use crate::device::Device;
 use crate::device::xdp::Attachment;
 use crate::kernel::Waker;
 use crate::{Close, Conn, Count, Counters, Event, LISTENERS_END, Net, Passing, Read, Write};
 
-/// Maximum number of frames that one poll takes. Under load a turn is long, and the device drops
-/// what comes meanwhile and finds no place: fewer frames in a turn would lose acknowledgements.
-const FRAMES_MAX: usize = 4_096;
+/// Maximum number of frames that one turn takes.
+const FRAMES_MAX: usize = 65_536;
+/// Writes after which the frames that have arrived are taken from the device. Under load a turn is
+/// long, and a device that is full drops what comes: acknowledgements would be lost, and everything
+/// sent again.
+const WRITES: u32 = 128;
 /// The longest wait.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 /// The longest wait while the device has frames that it could not send.
 const UNSENT_WAIT: Duration = Duration::from_millis(1);
 /// Time between two copies of the counters for other threads.
 const STATISTICS_US: u64 = 100_000;
-const TOKEN_WAKER: u64 = 1;
-const TOKEN_DEVICE: u64 = 0;
+/// The events of a descriptor that is not waited for.
+const NONE: PollFlags = PollFlags::empty();
 
 /// TCP of our own for one thread.
 pub struct User<D = Box<dyn Device>> {
     stack: Stack,
     device: D,
     link: Link,
+    /// Has the waker, each of whose writes is an edge. The device is not in it: the kernel would
+    /// tell the epoll of each frame, also while the thread is awake.
     epoll: OwnedFd,
     ready: Vec<epoll::Event>,
     waker: Arc<Waker>,
@@ -66,7 +71,12 @@ pub struct User<D = Box<dyn Device>> {
     received_at: Instant,
     /// The next time at which other threads get the counters.
     statistics_at: Time,
+    /// The time up to which the stack has seen all frames. No timer expires after it: the answer
+    /// may have come in time, and wait.
+    received_until: Time,
     batch: Batch,
+    /// Writes since frames were taken.
+    writes: u32,
     /// The program on the interface, which runs for as long as one of its threads has it.
     attachment: Option<Arc<Attachment>>,
 }
@@ -77,6 +87,13 @@ pub struct User<D = Box<dyn Device>> {
 struct Batch {
     bytes: Vec<u8>,
     ends: Vec<usize>,
+}
+
+impl Batch {
+    fn frame(&self, number: usize) -> &[u8] {
+        let from = if number == 0 { 0 } else { self.ends[number - 1] };
+        &self.bytes[from..self.ends[number]]
+    }
 }
 
 /// The device as the stack sees it.
@@ -124,11 +141,7 @@ impl<D: Device> User<D> {
         }
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&epoll, waker.as_fd(), epoll::EventData::new_u64(TOKEN_WAKER), edge)?;
-        if let Some(descriptor) = device.descriptor() {
-            let token = epoll::EventData::new_u64(TOKEN_DEVICE);
-            epoll::add(&epoll, descriptor, token, epoll::EventFlags::IN)?;
-        }
+        epoll::add(&epoll, waker.as_fd(), epoll::EventData::new_u64(0), edge)?;
         let room = Room::new(config.connections_max);
         let lines = config.connections_max.saturating_add(RESERVE);
         let config = tcp::Config { connections_max: lines, ..config };
@@ -138,6 +151,8 @@ impl<D: Device> User<D> {
             turn: Duration::ZERO,
             received_at: Instant::now(),
             statistics_at: Time(0),
+            received_until: Time(0),
+            writes: 0,
             device,
             link,
             epoll,
@@ -210,15 +225,17 @@ impl<D: Device> User<D> {
             self.accepting_until = None;
             self.stack.pause_accepting();
         }
-        let now = self.now();
-        self.stack.end_turn(now, &mut Out { device: &mut self.device, link: &self.link });
+        let out = &mut Out { device: &mut self.device, link: &self.link };
+        let now = Time(self.start.elapsed().as_micros() as u64);
+        self.stack.end_turn_after(now, self.received_until, out);
         self.device.flush()
     }
 
     /// The time for which the thread may wait.
     fn wait_time(&mut self, timeout: Option<Duration>) -> Duration {
         // A device without a descriptor cannot wake the thread.
-        if self.stack.has_events() || self.device.descriptor().is_none() {
+        let has_frames = !self.batch.ends.is_empty();
+        if has_frames || self.stack.has_events() || self.device.descriptor().is_none() {
             return Duration::ZERO;
         }
         let now = self.now();
@@ -239,18 +256,23 @@ impl<D: Device> User<D> {
         }
         let longest = Timespec { tv_sec: 3600, tv_nsec: 0 };
         let timeout = Timespec::try_from(timeout).unwrap_or(longest);
-        self.ready.clear();
-        let waited = epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(&mut self.ready),
-            Some(&timeout),
-        );
-        match waited {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        let mut waited = [PollFd::new(&self.epoll, PollFlags::IN), PollFd::new(&self.epoll, NONE)];
+        if let Some(device) = self.device.descriptor() {
+            waited[1] = PollFd::from_borrowed_fd(device, PollFlags::IN);
         }
-        let is_waker = |event: &epoll::Event| event.data.u64() == TOKEN_WAKER;
-        Ok(self.ready.iter().any(is_waker) && self.waker.take())
+        if let Err(error) = poll(&mut waited, Some(&timeout))
+            && error != Errno::INTR
+        {
+            return Err(error.into());
+        }
+        if waited[0].revents().is_empty() {
+            return Ok(false);
+        }
+        // Takes the edge.
+        self.ready.clear();
+        let room = rustix::buffer::spare_capacity(&mut self.ready);
+        epoll::wait(&self.epoll, room, Some(&Timespec::default()))?;
+        Ok(self.waker.take())
     }
 
     /// Sleeps until the turn's time if the last frames came less than a turn ago. Many frames a
@@ -269,23 +291,35 @@ impl<D: Device> User<D> {
         self.turn = turn;
     }
 
-    /// Takes the frames that have arrived.
-    fn receive(&mut self) -> io::Result<()> {
+    /// Takes the frames that have arrived from the device, to look at them in
+    /// [`User::receive`].
+    fn collect(&mut self) -> io::Result<()> {
+        self.writes = 0;
         let Batch { bytes, ends } = &mut self.batch;
-        bytes.clear();
-        ends.clear();
-        let count = self.device.receive(FRAMES_MAX, &mut |frame| {
+        let room = FRAMES_MAX.saturating_sub(ends.len());
+        self.device.receive(room, &mut |frame| {
             bytes.extend_from_slice(frame);
             ends.push(bytes.len());
         })?;
-        if count > 0 && !self.turn.is_zero() {
+        Ok(())
+    }
+
+    /// Gives the stack the frames that have arrived.
+    fn receive(&mut self) -> io::Result<()> {
+        let now = self.now();
+        self.collect()?;
+        if !self.batch.ends.is_empty() && !self.turn.is_zero() {
             self.received_at = Instant::now();
         }
-        let now = Time(self.start.elapsed().as_micros() as u64);
-        let mut from = 0;
-        for end in &self.batch.ends {
-            let frame = &self.batch.bytes[from..*end];
-            from = *end;
+        let header_bytes = self.device.link_header_bytes();
+        for number in 0..self.batch.ends.len() {
+            if number % PACKETS_AHEAD == 0 {
+                let next = number..self.batch.ends.len();
+                let packets =
+                    next.filter_map(|number| self.batch.frame(number).get(header_bytes..));
+                self.stack.look_ahead(packets);
+            }
+            let frame = self.batch.frame(number);
             if let Some((packet, hop)) = self.link.packet(frame)
                 && !is_echo(packet)
             {
@@ -298,6 +332,9 @@ impl<D: Device> User<D> {
                 self.device.queue(length);
             }
         }
+        self.batch.bytes.clear();
+        self.batch.ends.clear();
+        self.received_until = now;
         Ok(())
     }
 
@@ -390,6 +427,11 @@ impl<D: Device> Net for User<D> {
     }
 
     fn write(&mut self, conn: Conn, parts: &[IoSlice<'_>]) -> Write {
+        self.writes += 1;
+        if self.writes == WRITES {
+            // An error comes again in the next poll.
+            let _ = self.collect();
+        }
         let now = self.now();
         let out = &mut Out { device: &mut self.device, link: &self.link };
         match self.stack.write(now, conn, parts, out) {

@@ -88,6 +88,28 @@ pub fn parse_with(packet: &[u8], checksums: Checksums) -> Result<Packet<'_>, Dro
     }
 }
 
+/// The ends that a packet with a segment would have: sender, receiver, and their ports. Nothing is
+/// checked; a packet that is short, or has options before its segment, gives none.
+pub(crate) fn ends(packet: &[u8]) -> Option<(IpAddr, IpAddr, u16, u16)> {
+    let (from, to, ports) = match packet.first()? {
+        0x45 => {
+            let (head, segment) = packet.split_first_chunk::<20>()?;
+            let from = Ipv4Addr::from([head[12], head[13], head[14], head[15]]);
+            let to = Ipv4Addr::from([head[16], head[17], head[18], head[19]]);
+            (IpAddr::V4(from), IpAddr::V4(to), segment)
+        }
+        0x60..=0x6f => {
+            let (head, segment) = packet.split_first_chunk::<40>()?;
+            let address = |bytes| IpAddr::V6(address_v6(bytes));
+            (address(&head[8..24]), address(&head[24..40]), segment)
+        }
+        _ => return None,
+    };
+    let (ports, _) = ports.split_first_chunk::<4>()?;
+    let port = |at| u16::from_be_bytes([ports[at], ports[at + 1]]);
+    Some((from, to, port(0), port(2)))
+}
+
 fn parse_v4(packet: &[u8], checksums: Checksums) -> Result<Packet<'_>, Dropped> {
     let (head, _) = packet.split_first_chunk::<20>().ok_or(Dropped::Malformed)?;
     let head_bytes = usize::from(head[0] & 15) * 4;

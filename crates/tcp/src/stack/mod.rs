@@ -11,6 +11,7 @@
 //! never used again within a turn.
 
 mod acknowledging;
+mod ahead;
 mod arriving;
 mod closing;
 mod opening;
@@ -18,6 +19,8 @@ mod receiving;
 mod recovering;
 mod sending;
 mod timing;
+
+pub use ahead::PACKETS_AHEAD;
 
 use crate::active::Actives;
 use crate::config::Config;
@@ -246,12 +249,18 @@ impl Stack {
     /// Ends the turn: carries out closes, sends what waited for room, acknowledges, and does what
     /// timers ask for. Call it before the thread waits.
     pub fn end_turn(&mut self, now: Time, frames: &mut dyn Frames) {
+        self.end_turn_after(now, now, frames);
+    }
+
+    /// [`Stack::end_turn`] of an owner that has given the stack every packet up to `received` only.
+    /// An answer that came later may still wait, so no timer for an answer expires after it.
+    pub fn end_turn_after(&mut self, now: Time, received: Time, frames: &mut dyn Frames) {
         let turn = &mut Turn { now, frames };
         self.carry_out_closes(turn);
         // The owner has closed these, or has seen their last event. It does not know yet of those
         // that are lost below, so another connection must not get their index.
         let known = self.dying.len();
-        self.expire(turn);
+        self.expire(received.min(now), turn);
         self.emit_waiting(turn);
         self.acknowledge_due(turn);
         for index in self.dying.drain(..known) {

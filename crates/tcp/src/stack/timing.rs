@@ -60,10 +60,11 @@ impl Stack {
         }
     }
 
-    /// Does everything whose time has come.
-    pub(super) fn expire(&mut self, turn: &mut Turn<'_>) {
+    /// Does everything whose time has come; what waits for an answer, if its time had come at
+    /// `received`.
+    pub(super) fn expire(&mut self, received: Time, turn: &mut Turn<'_>) {
         let mut expired = std::mem::take(&mut self.expired);
-        self.wheel.expire(&mut self.actives, turn.now.ms(), &mut expired);
+        self.wheel.expire(&mut self.actives, received.ms(), &mut expired);
         for id in expired.drain(..) {
             let index = self.actives[id].line;
             debug_assert_eq!(self.lines[index].active, id, "{:?}", self.actives[id]);
@@ -71,7 +72,7 @@ impl Stack {
             self.timer_expired(index, timer, turn);
         }
         self.expired = expired;
-        while let Some((flow, opening)) = self.half_opens.due(turn.now) {
+        while let Some((flow, opening)) = self.half_opens.due(received) {
             self.send_syn_ack(&flow, &opening, turn);
         }
         self.time_waits.expire(turn.now);
