@@ -2,7 +2,8 @@
 
 use log::{Memory, MemoryRefused};
 use net::system::DESCRIPTORS_MAX;
-use net::system::memory::{MemoryFd, create, reopen};
+use net::system::Spares;
+use net::system::memory::{MemoryFd, reopen};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
@@ -21,6 +22,7 @@ pub struct MemfdMemory(Rc<RefCell<Areas>>);
 #[derive(Default)]
 struct Areas {
     last_id: u64,
+    spares: Spares,
     areas: BTreeMap<u64, MemoryFd>,
     /// Descriptors from the old process that are not opened yet.
     adopted: BTreeMap<u64, OwnedFd>,
@@ -47,8 +49,9 @@ impl MemfdMemory {
 
 impl Memory for MemfdMemory {
     fn allocate(&mut self, capacity: usize) -> Result<(ChunkWriter, u64), MemoryRefused> {
-        let (writer, descriptor) = create(capacity).map_err(|_| MemoryRefused { capacity })?;
         let mut areas = self.0.borrow_mut();
+        let created = areas.spares.create(capacity);
+        let (writer, descriptor) = created.map_err(|_| MemoryRefused { capacity })?;
         areas.last_id += 1;
         let id = areas.last_id;
         areas.areas.insert(id, descriptor);
@@ -56,8 +59,9 @@ impl Memory for MemfdMemory {
     }
 
     fn release(&mut self, id: u64) {
-        if let Some(descriptor) = self.0.borrow_mut().areas.remove(&id) {
-            descriptor.close();
+        let mut areas = self.0.borrow_mut();
+        if let Some(descriptor) = areas.areas.remove(&id) {
+            areas.spares.give_back(descriptor);
         }
     }
 

@@ -8,12 +8,14 @@ pub mod memory;
 mod namespace;
 mod passage;
 mod privileges;
+mod spares;
 mod succession;
 mod tables;
 
 pub use namespace::NetworkNamespace;
 pub use passage::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, Passage};
 pub use privileges::{DEVICES, LOW_PORTS, give_up_start_rights};
+pub use spares::Spares;
 pub use succession::{die, inherited_input, monotonic_ns, replace_input};
 pub(crate) use tables::open_count;
 pub use tables::{NofileLimit, TableRefused, nofile_limit, raise_nofile_limit, unshare_table};
