@@ -57,14 +57,15 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             if self.edge.out.requests[home].is_empty() {
                 continue;
             }
-            let mut requests = std::mem::take(&mut self.edge.out.requests[home]);
             let since_us = self.watch.began_us;
             if home == own {
                 has_own = true;
+                let mut requests = std::mem::take(&mut self.edge.out.requests[home]);
                 self.give_home(self.id, since_us, &mut requests);
                 put_back(requests, &mut self.edge.out.requests[home]);
             } else {
                 let stamps = Stamps { sent_us: self.clock.monotonic_us(), since_us };
+                let requests = take_list(&mut self.edge.out.requests[home]);
                 self.mailbox.send(home as u16, Post::Requests { from: self.id, stamps, requests });
             }
         }
@@ -99,7 +100,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
     fn post_letters(&mut self) {
         for edge in 0..self.home_out.letters.len() {
             if !self.home_out.letters[edge].is_empty() {
-                let letters = std::mem::take(&mut self.home_out.letters[edge]);
+                let letters = take_list(&mut self.home_out.letters[edge]);
                 let since_us = self.watch.since_us();
                 let stamps = Stamps { sent_us: self.clock.monotonic_us(), since_us };
                 self.mailbox.send(edge as u16, Post::Letters { from: self.id, stamps, letters });
@@ -110,6 +111,16 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
 
 /// Lists of a thread's own letters and requests keep their memory up to this length.
 const KEPT_LIST_LEN_MAX: usize = 1_024;
+
+/// Lists that go to another thread leave room for as many values again from this length on: a list
+/// that grows from nothing in each turn is copied ten times.
+const LONG_LIST_LEN: usize = 64;
+
+/// Takes a list for another thread.
+fn take_list<T>(list: &mut Vec<T>) -> Vec<T> {
+    let room = if list.len() < LONG_LIST_LEN { 0 } else { list.len().min(KEPT_LIST_LEN_MAX) };
+    std::mem::replace(list, Vec::with_capacity(room))
+}
 
 /// Returns an emptied list to its owner, unless the owner has a new one or it has grown large.
 fn put_back<T>(list: Vec<T>, place: &mut Vec<T>) {
