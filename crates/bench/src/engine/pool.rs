@@ -41,6 +41,10 @@ const RECEIVE_BYTES: usize = 256 * 1024;
 /// Default of [`Worker::connecting_max`].
 pub(super) const CONNECTING_MAX: u32 = 2_000;
 const HAND_OVER_NS: u64 = 100_000_000;
+/// The longest step of a protocol that gathers.
+const GATHERING_MAX: Duration = Duration::from_millis(10);
+/// Parts of one vectored write.
+const WRITE_PARTS_MAX: usize = 64;
 /// Connections of our own TCP beyond the clients': those that are closing.
 const CLOSING_MAX: u32 = 65_536;
 /// Pauses between attempts are random, below a bound that doubles up to this one.
@@ -217,7 +221,11 @@ impl<P: Protocol> Pool<P> {
         let mut events = Vec::new();
         let mut buffer = vec![0; RECEIVE_BYTES];
         loop {
-            let timeout = self.timeout();
+            let mut timeout = self.timeout();
+            if timeout <= GATHERING_MAX && self.worker.protocol.gathers() {
+                // Events wait until the step, and do not wake the thread.
+                std::thread::sleep(std::mem::take(&mut timeout));
+            }
             if let Err(error) = self.net.poll(Some(timeout), &mut events) {
                 self.tally.trouble = Some(format!("poll: {error}"));
                 break;
@@ -330,7 +338,7 @@ impl<P: Protocol> Pool<P> {
                 };
                 if let Some(bytes) = self.outgoing.backlog.remove(&place) {
                     self.outgoing.backlog_bytes -= bytes.len();
-                    self.write(place, &bytes);
+                    self.write(&[(place, &bytes)]);
                 }
             }
             Event::Closed { conn, reason } => {
@@ -455,9 +463,15 @@ impl<P: Protocol> Pool<P> {
         }
         let bytes = std::mem::take(&mut self.outgoing.bytes);
         let mut marks = std::mem::take(&mut self.outgoing.marks);
-        for (number, (place, start)) in marks.iter().enumerate() {
-            let end = marks.get(number + 1).map_or(bytes.len(), |(_, next)| *next);
-            self.write(*place, &bytes[*start..end]);
+        let ends = marks.iter().skip(1).map(|(_, next)| *next).chain([bytes.len()]);
+        let span = |((place, start), end): (&(u32, usize), usize)| (*place, &bytes[*start..end]);
+        let mut spans: Vec<(u32, &[u8])> = marks.iter().zip(ends).map(span).collect();
+        // One write for each client. The sort keeps the order of its bytes.
+        spans.sort_by_key(|(place, _)| *place);
+        for spans in spans.chunk_by(|(place, _), (next, _)| place == next) {
+            for spans in spans.chunks(WRITE_PARTS_MAX) {
+                self.write(spans);
+            }
         }
         marks.clear();
         if self.outgoing.bytes.is_empty() {
@@ -467,24 +481,31 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
-    fn write(&mut self, place: u32, bytes: &[u8]) {
+    /// Writes the parts of one client, at most [`WRITE_PARTS_MAX`].
+    fn write(&mut self, spans: &[(u32, &[u8])]) {
+        let Some((place, _)) = spans.first().copied() else { return };
         let slot = &self.slots[place as usize];
-        if bytes.is_empty() || !matches!(slot.phase, Phase::Handshaking | Phase::Open) {
+        let length: usize = spans.iter().map(|(_, bytes)| bytes.len()).sum();
+        if length == 0 || !matches!(slot.phase, Phase::Handshaking | Phase::Open) {
             return;
         }
-        if let Some(waiting) = self.outgoing.backlog.get_mut(&place) {
-            waiting.extend_from_slice(bytes);
-            self.outgoing.backlog_bytes += bytes.len();
-            return;
+        let mut taken = 0;
+        if !self.outgoing.backlog.contains_key(&place) {
+            let mut parts = [IoSlice::new(&[]); WRITE_PARTS_MAX];
+            for (part, (_, bytes)) in parts.iter_mut().zip(spans) {
+                *part = IoSlice::new(bytes);
+            }
+            taken = match self.net.write(slot.conn, &parts[..spans.len()]) {
+                Write::Wrote(count) => count,
+                Write::Blocked => 0,
+                Write::Failed(kind) => return self.fail(place, kind.to_string()),
+            };
         }
-        let taken = match self.net.write(slot.conn, &[IoSlice::new(bytes)]) {
-            Write::Wrote(count) => count,
-            Write::Blocked => 0,
-            Write::Failed(kind) => return self.fail(place, kind.to_string()),
-        };
-        if taken < bytes.len() {
-            self.outgoing.backlog.insert(place, bytes[taken..].to_vec());
-            self.outgoing.backlog_bytes += bytes.len() - taken;
+        if taken < length {
+            let waiting = self.outgoing.backlog.entry(place).or_default();
+            let left = spans.iter().flat_map(|(_, bytes)| *bytes).skip(taken);
+            waiting.extend(left);
+            self.outgoing.backlog_bytes += length - taken;
         }
     }
 

@@ -38,6 +38,11 @@ pub trait Protocol: Send + 'static {
         None
     }
 
+    /// Whether what comes before the next [`Protocol::tick`] may wait for it.
+    fn gathers(&self) -> bool {
+        false
+    }
+
     /// Its time has come.
     fn tick(&mut self, _turn: &mut Turn<'_>) {}
 

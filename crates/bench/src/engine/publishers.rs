@@ -308,6 +308,10 @@ impl<W: Publishing> Protocol for Publishers<W> {
         due.into_iter().flatten().min()
     }
 
+    fn gathers(&self) -> bool {
+        self.load.step_ns > 0 && self.due_ns().is_some_and(|due_ns| due_ns > 0)
+    }
+
     fn tick(&mut self, turn: &mut Turn<'_>) {
         self.wire.tick(turn);
         if self.due_ns().is_none_or(|due_ns| due_ns > turn.now_ns) || self.sequences.is_empty() {
