@@ -102,7 +102,12 @@ fn compare(node: &Node, other: &Node, counter: u64, keys: &[String]) {
         let texts = node.records().iter().map(|it| format!("{it:?}")).collect::<Vec<_>>();
         texts.into_iter().collect::<BTreeSet<_>>()
     };
-    assert!(sorted(node) == sorted(other), "the nodes read the same");
+    // A slow engine may still bring the later ones of the last records.
+    let end = Instant::now() + PATIENCE;
+    while sorted(node) != sorted(other) {
+        assert!(Instant::now() < end, "the nodes read the same");
+        thread::sleep(Duration::from_millis(100));
+    }
 }
 
 pub fn a_killed_leader_loses_nothing(world: &mut World) {
