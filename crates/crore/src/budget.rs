@@ -28,6 +28,18 @@ pub mod connection {
     pub const UNACCOUNTED_BYTES: f64 = 2.0;
 }
 
+/// The node's own TCP (`[user_network]`). docs/user-tcp.md, "Figures".
+pub mod own_tcp {
+    /// A connection at rest, in place of the kernel's socket and the descriptor: its line and its
+    /// place in the table.
+    pub const CONNECTION_BYTES: f64 = 73.7;
+    /// Memory of one thread for frames that come and go: 16,384 and 4,096 places of 2,048 bytes.
+    pub const THREAD_FRAMES_BYTES: f64 = 41_943_040.0;
+    /// A message on its way: its active block, and the segment that is kept until the peer has
+    /// acknowledged it, beside its payload.
+    pub const INFLIGHT_BYTES: f64 = 256.0;
+}
+
 /// User space that does not grow with connections, in bytes. docs/performance.md, "An idle
 /// connection": 4.0 to 5.4 MB with eight I/O threads.
 pub mod fixed {

@@ -41,6 +41,15 @@ impl NetworkDevice {
             NetworkDevice::Tun => "tun",
         }
     }
+
+    /// The device as the network has it.
+    pub fn carrier(self) -> Carrier {
+        match self {
+            NetworkDevice::Xdp => Carrier::Xdp(Mode::Native),
+            NetworkDevice::XdpGeneric => Carrier::Xdp(Mode::Generic),
+            NetworkDevice::Tun => Carrier::Tun,
+        }
+    }
 }
 
 /// A TCP of our own on an interface, for the clients of one worker. It takes all frames of the
@@ -66,11 +75,7 @@ impl ClientNetwork {
                 "--interface needs --local-addresses with 1 to {ADDRESSES_MAX} addresses, which the kernel does not have"
             );
         }
-        let carrier = match self.device {
-            NetworkDevice::Xdp => Carrier::Xdp(Mode::Native),
-            NetworkDevice::XdpGeneric => Carrier::Xdp(Mode::Generic),
-            NetworkDevice::Tun => Carrier::Tun,
-        };
+        let carrier = self.device.carrier();
         ensure!(
             self.gateway.is_some() || carrier == Carrier::Tun,
             "--interface needs --gateway, the station (MAC address) of the server or of the router to it"

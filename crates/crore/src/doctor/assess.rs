@@ -1,7 +1,7 @@
 //! The evaluation: a captured machine and a target in, findings and a conclusion out. Pure.
 
 use super::finding::{Finding, Verdict, count};
-use super::limits::{self, Load};
+use super::limits::{self, Load, Network};
 use super::machine::Machine;
 use super::tuning;
 
@@ -28,11 +28,16 @@ pub struct Assessment {
 impl Assessment {
     /// Evaluates a machine for a number of connections. The default is 100,000, or the most that
     /// the memory can hold if that is less.
-    pub fn of(machine: &Machine, target: Option<u64>, io_threads: Option<u64>) -> Assessment {
-        let room = limits::memory_room(machine).unwrap_or(TARGET);
+    pub fn of(
+        machine: &Machine,
+        target: Option<u64>,
+        io_threads: Option<u64>,
+        network: Network,
+    ) -> Assessment {
+        let room = limits::memory_room(machine, network).unwrap_or(TARGET);
         let connections = target.unwrap_or(TARGET.min(room));
         let io_threads = io_threads.or(machine.cores()).unwrap_or(1).max(1);
-        let load = Load { connections, io_threads };
+        let load = Load { connections, io_threads, network };
         let mut findings = limits::findings(machine, load);
         findings.extend(tuning::findings(machine, load));
         let first = |bound: fn(&Finding) -> Option<u64>| {

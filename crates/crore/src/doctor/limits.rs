@@ -3,7 +3,7 @@
 
 use super::finding::{Change, Finding, Verdict, bytes, count};
 use super::machine::Machine;
-use crate::budget::{connection, kernel};
+use crate::budget::{connection, kernel, own_tcp};
 use net::kernel::registered_room_for;
 
 /// The load that the machine is to carry.
@@ -13,6 +13,17 @@ pub struct Load {
     pub connections: u64,
     /// I/O threads that a node would have.
     pub io_threads: u64,
+    /// The network of the connections.
+    pub network: Network,
+}
+
+/// The network of a node's connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Network {
+    /// The kernel's sockets.
+    Kernel,
+    /// The node's own TCP ([user_network]).
+    User,
 }
 
 /// Descriptors of each table that a node keeps for itself.
@@ -29,41 +40,67 @@ const LOGS_BYTES: u64 = 256 << 20;
 const NAME_BYTES: f64 = 16.0;
 
 /// User space and kernel, of an idle connection with a topic of its own.
-pub fn connection_bytes() -> f64 {
+fn connection_bytes(network: Network) -> f64 {
+    let network_bytes = match network {
+        Network::Kernel => connection::NETWORK_BYTES + kernel::SOCKET_BYTES,
+        Network::User => own_tcp::CONNECTION_BYTES,
+    };
     connection::SLOT_BYTES
         + connection::SUBSCRIPTION_BYTES
         + connection::EDGE_TOPIC_BYTES
         + connection::HOME_TOPIC_BYTES
         + connection::NAME_HEAD_BYTES
         + NAME_BYTES
-        + connection::NETWORK_BYTES
         + connection::UNACCOUNTED_BYTES
-        + kernel::SOCKET_BYTES
+        + network_bytes
+}
+
+/// The kernel's part of it.
+fn kernel_bytes(network: Network) -> f64 {
+    match network {
+        Network::Kernel => kernel::SOCKET_BYTES,
+        Network::User => 0.0,
+    }
 }
 
 /// Connections that the memory has room for.
-pub fn memory_room(machine: &Machine) -> Option<u64> {
+pub fn memory_room(machine: &Machine, network: Network) -> Option<u64> {
     let total = machine.memory("MemTotal")?;
     let available = machine.memory("MemAvailable")?.min(total - total / 20);
     let group = machine.group_memory().map_or(u64::MAX, |share| share.left());
     let room = available.min(group).saturating_sub(LOGS_BYTES);
-    Some((room as f64 / connection_bytes()) as u64)
+    Some((room as f64 / connection_bytes(network)) as u64)
 }
 
 /// All of them.
 pub fn findings(machine: &Machine, load: Load) -> Vec<Finding> {
-    let all = [
-        descriptors(machine, load),
-        nr_open(machine, load),
-        files(machine, load),
-        watches(machine, load),
-        memory(machine, load),
-        socket_memory(machine, load),
-        tracked(machine, load),
-        threads(machine, load),
-        mappings(machine, load),
-    ];
+    let mut all = match load.network {
+        Network::Kernel => vec![
+            descriptors(machine, load),
+            nr_open(machine, load),
+            files(machine, load),
+            watches(machine, load),
+            socket_memory(machine, load),
+            tracked(machine, load),
+        ],
+        Network::User => vec![user_network(machine)],
+    };
+    all.extend([memory(machine, load), threads(machine, load), mappings(machine, load)]);
     all.into_iter().flatten().collect()
+}
+
+/// Whether a node could serve an interface by its own TCP, if that was tried.
+fn user_network(machine: &Machine) -> Option<Finding> {
+    let (device, outcome) = machine.user_network()?;
+    let meaning = "connections need no descriptor and no socket of the kernel";
+    let finding = Finding::ok("own TCP", device, meaning);
+    Some(match outcome {
+        Ok(()) => finding,
+        Err(reason) => Finding { meaning: reason.to_owned(), ..finding }.but(
+            Verdict::Bad,
+            "a node with this [user_network] does not start; with fallback = true it uses the kernel's sockets",
+        ),
+    })
 }
 
 /// A round number above the requested one.
@@ -170,7 +207,7 @@ fn watches(machine: &Machine, load: Load) -> Option<Finding> {
 }
 
 fn memory(machine: &Machine, load: Load) -> Option<Finding> {
-    let room = memory_room(machine)?;
+    let room = memory_room(machine, load.network)?;
     let mut value = format!(
         "{} of {} available",
         bytes(machine.memory("MemAvailable")?),
@@ -182,13 +219,13 @@ fn memory(machine: &Machine, load: Load) -> Option<Finding> {
     let meaning = format!(
         "at most {} connections: {:.0} bytes for each idle one, of which {:.0} in the kernel, and {} for the default log",
         count(room),
-        connection_bytes(),
-        kernel::SOCKET_BYTES,
+        connection_bytes(load.network),
+        kernel_bytes(load.network),
         bytes(LOGS_BYTES)
     );
     let mut finding = Finding::ok("memory", value, meaning).bounds(room, room);
     if room < load.connections {
-        let needed = load.connections as f64 * connection_bytes() + LOGS_BYTES as f64;
+        let needed = load.connections as f64 * connection_bytes(load.network) + LOGS_BYTES as f64;
         let advice = format!(
             "provide {} for {} connections: add memory, raise memory.max if a cgroup limits it, or use another machine",
             bytes(needed as u64),
@@ -277,7 +314,8 @@ fn mappings(machine: &Machine, load: Load) -> Option<Finding> {
     const ARENA_BYTES: u64 = 64 << 20;
     const OTHERS: u64 = 500;
     let max = machine.number("vm.max_map_count")?;
-    let user = (load.connections as f64 * (connection_bytes() - kernel::SOCKET_BYTES)) as u64;
+    let user = (load.connections as f64
+        * (connection_bytes(load.network) - kernel_bytes(load.network))) as u64;
     let needed = OTHERS + 2 * load.io_threads + LOGS_BYTES / SEGMENT_BYTES + 2 * user / ARENA_BYTES;
     let meaning = format!(
         "about {} mappings for this number of connections and the default log; 512 more for each GiB of logs in memory",

@@ -1,6 +1,7 @@
 //! A captured machine as numbers. Pure: all values come from the captured texts.
 
-use super::source::{CORES, Captured, PRIVATE_TABLES, REGISTERED_SOCKETS};
+use super::limits::Network;
+use super::source::{CORES, Captured, PRIVATE_TABLES, REGISTERED_SOCKETS, USER_NETWORK};
 
 /// A machine to evaluate.
 #[derive(Clone, Debug)]
@@ -55,6 +56,17 @@ impl Machine {
     /// The content of a file.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.0.text(path)
+    }
+
+    /// The network that the capture was made for.
+    pub fn network(&self) -> Network {
+        if self.user_network().is_some() { Network::User } else { Network::Kernel }
+    }
+
+    /// The tried device of a node's own TCP, and whether it can be opened; else the reason.
+    pub fn user_network(&self) -> Option<(&str, Result<(), &str>)> {
+        let (device, outcome) = self.text(USER_NETWORK)?.split_once(": ")?;
+        Some((device, outcome.strip_prefix("refused: ").map_or(Ok(()), Err)))
     }
 
     /// The numbers of a kernel parameter, by its dotted name.

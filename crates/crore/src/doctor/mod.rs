@@ -21,12 +21,14 @@ mod tuning;
 
 pub use assess::Assessment;
 pub use finding::{bytes, count};
+pub use limits::Network;
 pub use machine::Machine;
 pub use source::Captured;
 
 use crate::exit::Ending;
 use anyhow::Context;
 use apply::Outcome;
+use bench::engine::NetworkDevice;
 use bench::units::scaled;
 use std::fs;
 use std::io::{BufRead, IsTerminal, Write};
@@ -42,6 +44,13 @@ pub struct Arguments {
     /// Number of I/O threads of the node. The default is one for each processor.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     io_threads: Option<u64>,
+    /// Examine the machine for a node's own TCP on this interface ([user_network]), instead of the
+    /// kernel's sockets. Opens its device for a moment, with the rights that a node needs.
+    #[arg(long, value_name = "INTERFACE", conflicts_with = "machine")]
+    user_network: Option<String>,
+    /// With --user-network: device (user_network.device).
+    #[arg(long, value_enum, requires = "user_network", default_value_t = NetworkDevice::Xdp)]
+    device: NetworkDevice,
     /// Show the proposed kernel parameters, ask for confirmation, and set them. Needs root.
     #[arg(long)]
     apply: bool,
@@ -75,9 +84,16 @@ const ADMIN_URL: &str = "http://127.0.0.1:8801";
 /// A limit is below the target, or a file cannot be read or written.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let mut output = std::io::stdout().lock();
+    let read = || {
+        let mut captured = Captured::read(&arguments.root);
+        if let Some(interface) = &arguments.user_network {
+            captured.try_user_network(interface, arguments.device);
+        }
+        captured
+    };
     let captured = match &arguments.machine {
         Some(file) => captured_in(file)?,
-        None => Captured::read(&arguments.root),
+        None => read(),
     };
     if let Some(file) = &arguments.capture {
         fs::write(file, captured.to_text())
@@ -85,7 +101,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     }
     let assess = |captured: Captured| {
         let machine = Machine::new(captured);
-        Assessment::of(&machine, arguments.target_connections, arguments.io_threads)
+        let network = machine.network();
+        Assessment::of(&machine, arguments.target_connections, arguments.io_threads, network)
     };
     let mut assessment = assess(captured);
     if !arguments.json {
@@ -95,7 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     if arguments.apply {
         outcomes = apply_changes(arguments, &assessment, &mut output)?;
         if !outcomes.is_empty() {
-            assessment = assess(Captured::read(&arguments.root));
+            assessment = assess(read());
         }
     }
     let node = node_memory(arguments)?;

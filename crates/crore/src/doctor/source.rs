@@ -1,11 +1,16 @@
 //! The doctor's access to a machine: files below a root directory, and the results of tests. All of
 //! it is text, so that a capture can be written to a file and evaluated elsewhere.
 
+use bench::engine::NetworkDevice;
 use net::kernel::registered_room;
 use net::system::unshare_table;
+use net::user::UserNetwork;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use stdx::hash::Seed;
 
 /// The captured texts by path; missing files are omitted.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -16,6 +21,8 @@ pub const PRIVATE_TABLES: &str = "probe/private_tables";
 /// Name of the result of the test whether io_uring instances may hold sockets: `allowed` or
 /// `refused`.
 pub const REGISTERED_SOCKETS: &str = "probe/registered_sockets";
+/// Name of the result of the test whether a device of a node's own TCP can be opened.
+pub const USER_NETWORK: &str = "probe/user_network";
 /// Name of the list of processors that this process may use.
 pub const CORES: &str = "probe/cores";
 
@@ -84,6 +91,21 @@ impl Captured {
             captured.0.insert(CORES.into(), cores);
         }
         captured
+    }
+
+    /// Tests whether a node could open this device of an interface for its own TCP.
+    pub fn try_user_network(&mut self, interface: &str, device: NetworkDevice) {
+        let secret = Seed(RandomState::new().hash_one(0), RandomState::new().hash_one(1));
+        // An address for documentation (RFC 5737): the program takes no packet of the machine.
+        let address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+        let network =
+            UserNetwork::new(interface.to_owned(), device.carrier(), vec![address], secret);
+        let outcome = match network.probe(&[SocketAddr::new(address, 9)]) {
+            Ok(()) => "allowed".to_owned(),
+            Err(reason) => format!("refused: {reason}"),
+        };
+        let device = device.text();
+        self.0.insert(USER_NETWORK.into(), format!("{interface}, {device}: {outcome}"));
     }
 
     /// Parses the output of [`Captured::to_text`].

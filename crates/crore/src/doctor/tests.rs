@@ -11,7 +11,8 @@ const SMALL_CONTAINER: &str = include_str!("fixtures/small_container.txt");
 const LARGE_SERVER: &str = include_str!("fixtures/large_server.txt");
 
 fn assess(machine: &str, target: Option<u64>) -> Assessment {
-    Assessment::of(&Machine::new(Captured::parse(machine)), target, None)
+    let machine = Machine::new(Captured::parse(machine));
+    Assessment::of(&machine, target, None, machine.network())
 }
 
 /// Checks the findings that are not good, each with its word, and the conclusion.

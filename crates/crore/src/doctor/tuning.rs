@@ -2,7 +2,7 @@
 //! kernel's version. Pure.
 
 use super::finding::{Change, Finding, Verdict, count};
-use super::limits::Load;
+use super::limits::{Load, Network};
 use super::machine::Machine;
 
 /// The value of `listen.backlog` for each I/O thread.
@@ -15,43 +15,54 @@ const ESTABLISHED_PER_PLACE: u64 = 2;
 /// closes.
 const KERNEL_MIN: (u32, u32) = (5, 11);
 const KERNEL_MIGRATES: (u32, u32) = (5, 14);
+/// The kernel version that a node with its own TCP requires. docs/user-tcp.md.
+const KERNEL_MIN_OWN_TCP: (u32, u32) = (6, 2);
 
 /// All findings of this module.
 pub fn findings(machine: &Machine, load: Load) -> Vec<Finding> {
-    let all = [
-        kernel(machine),
-        private_tables(machine),
-        registered_sockets(machine),
+    let mut all = match load.network {
+        Network::Kernel => vec![
+            private_tables(machine),
+            registered_sockets(machine),
+            backlog(machine),
+            half_open(machine),
+            cookies(machine),
+            established(machine, load),
+            receive_buffers(machine),
+            send_buffers(machine),
+            migration(machine),
+            ports(machine),
+            time_wait(machine),
+        ],
+        Network::User => Vec::new(),
+    };
+    all.extend([
+        kernel(machine, load.network),
         cores(machine),
-        backlog(machine),
-        half_open(machine),
-        cookies(machine),
         packets(machine, load),
-        established(machine, load),
-        receive_buffers(machine),
-        send_buffers(machine),
-        migration(machine),
-        ports(machine),
-        time_wait(machine),
         huge_pages(machine),
         overcommit(machine),
         swap(machine),
         nodes(machine),
         clock(machine),
         governor(machine),
-    ];
+    ]);
     let mut findings: Vec<Finding> = all.into_iter().flatten().collect();
     findings.extend(interfaces(machine));
     findings
 }
 
-fn kernel(machine: &Machine) -> Option<Finding> {
+fn kernel(machine: &Machine, network: Network) -> Option<Finding> {
     let version = machine.kernel()?;
     let release = machine.text("/proc/sys/kernel/osrelease")?.to_owned();
-    let (major, minor) = KERNEL_MIN;
+    let least = match network {
+        Network::Kernel => KERNEL_MIN,
+        Network::User => KERNEL_MIN_OWN_TCP,
+    };
+    let (major, minor) = least;
     let finding =
         Finding::ok("kernel", release, format!("a node needs Linux {major}.{minor} or newer"));
-    Some(if version < KERNEL_MIN {
+    Some(if version < least {
         finding.but(Verdict::Bad, format!("run Linux {major}.{minor} or newer"))
     } else {
         finding

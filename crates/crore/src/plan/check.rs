@@ -2,6 +2,7 @@
 //! written as `report.json`.
 
 use super::predict::{Demand, Prediction, Transport, total};
+use crate::doctor::Network;
 use bench::run::Cores;
 use serde_json::Value;
 
@@ -55,9 +56,10 @@ pub fn check(report: &Value, defaults: &Demand) -> Result<Checked, String> {
         Some(_) => Transport::Sse,
         None => return Err("the report lacks /plan/transport".into()),
     };
-    if text("/plan/own_tcp").is_some() {
-        return Err("the report is about Crore's own TCP, for which there is no prediction".into());
-    }
+    let network = match text("/plan/own_tcp") {
+        Some(_) => Network::User,
+        None => Network::Kernel,
+    };
     let machine_cores = needed("/machine/cores")?;
     let cores = text("/plan/server_cores").map_or(machine_cores, |list| match cores_of(list) {
         0 => machine_cores,
@@ -73,6 +75,7 @@ pub fn check(report: &Value, defaults: &Demand) -> Result<Checked, String> {
         fan_out: if rate > 0.0 { (delivered_rate / rate).max(1.0) } else { 1.0 },
         message_bytes: needed("/plan/message_bytes")?,
         transport,
+        network,
         has_tls: report.pointer("/plan/has_tls").and_then(Value::as_bool) == Some(true),
         io_threads: number("/plan/io_threads").unwrap_or(cores),
         cores,
@@ -98,7 +101,7 @@ fn rows(report: &Value, demand: &Demand) -> Vec<Row> {
         ("user space, bytes per connection", grown / connections, number("/memory/user_bytes")),
         (
             "kernel, bytes per connection",
-            crate::budget::kernel::SOCKET_BYTES,
+            total(&idle.kernel) / connections,
             number("/memory/kernel_bytes"),
         ),
         ("processor, cores", total(&running.processor), number("/measured/server_cpu")),

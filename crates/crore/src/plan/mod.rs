@@ -10,7 +10,7 @@
 mod check;
 mod predict;
 
-use crate::doctor::{self, Assessment, Captured, Machine, bytes, count};
+use crate::doctor::{self, Assessment, Captured, Machine, Network, bytes, count};
 use crate::exit::Ending;
 use anyhow::{Context, anyhow};
 use bench::units::{parse_duration, parse_size, scaled};
@@ -49,6 +49,9 @@ pub struct Arguments {
     /// Protocol of the clients.
     #[arg(long, value_enum, default_value_t = Transport::Ws)]
     transport: Transport,
+    /// Network of the clients: kernel (its sockets) or user (the node's own TCP, [user_network]).
+    #[arg(long, value_enum, default_value_t = Network::Kernel)]
+    network: Network,
     /// Number of I/O threads. Without it, one for each core.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     io_threads: Option<u64>,
@@ -142,6 +145,7 @@ fn demand(arguments: &Arguments, cores: u64) -> Demand {
         message_bytes: arguments.size as f64,
         topic_bytes: arguments.topic_size as f64,
         transport: arguments.transport,
+        network: arguments.network,
         has_tls: arguments.tls,
         io_threads: arguments.io_threads.unwrap_or(cores) as f64,
         cores: cores as f64,
@@ -190,8 +194,8 @@ fn growth_limits(
         let outward = prediction.out_bits + prediction.engine_out_bits;
         add("bandwidth", bandwidth, inward.max(outward));
     }
-    let assessment =
-        Assessment::of(machine, Some(connections as u64), Some(demand.io_threads as u64));
+    let (target, io_threads) = (connections as u64, demand.io_threads as u64);
+    let assessment = Assessment::of(machine, Some(target), Some(io_threads), demand.network);
     for finding in &assessment.findings {
         // Memory was computed above, with that of messages.
         let bound = finding.connections_max.filter(|_| finding.name != "memory");

@@ -1,7 +1,8 @@
 //! The prediction: a demand and the budget in, memory, processor time, bandwidth and limits out.
 //! Pure.
 
-use crate::budget::{cluster, connection, fixed, kernel, message, processor, tls, wire};
+use crate::budget::{cluster, connection, fixed, kernel, message, own_tcp, processor, tls, wire};
+use crate::doctor::Network;
 use log::RECORD_HEADER_BYTES;
 
 /// The transport of the subscribers.
@@ -28,6 +29,8 @@ pub struct Demand {
     pub topic_bytes: f64,
     /// The transport of the subscribers.
     pub transport: Transport,
+    /// The network of the subscribers.
+    pub network: Network,
     /// Over TLS.
     pub has_tls: bool,
     /// I/O threads.
@@ -130,14 +133,18 @@ impl Prediction {
         let (in_bits, out_bits) = bandwidth(demand, deliveries);
         let (engine_in_bits, engine_out_bits) = engine_bandwidth(demand);
         Prediction {
-            user: user_memory(demand),
+            user: user_memory(demand, deliveries),
             kernel: kernel_memory(demand, deliveries),
             processor: processor_time(demand, deliveries),
             in_bits,
             out_bits,
             engine_in_bits,
             engine_out_bits,
-            descriptors: demand.connections + 64.0 * demand.io_threads,
+            descriptors: 64.0 * demand.io_threads
+                + match demand.network {
+                    Network::Kernel => demand.connections,
+                    Network::User => 0.0,
+                },
             threads,
             connect_us: connect_us(demand),
         }
@@ -145,12 +152,12 @@ impl Prediction {
 
     /// User space that a node has before its first connection.
     pub fn fixed_bytes(&self) -> f64 {
-        let is_fixed = |part: &&Part| matches!(part.name, "binary" | "threads");
+        let is_fixed = |part: &&Part| matches!(part.name, "binary" | "threads" | "frames");
         self.user.iter().filter(is_fixed).map(|part| part.amount).sum()
     }
 }
 
-fn user_memory(demand: &Demand) -> Vec<Part> {
+fn user_memory(demand: &Demand, deliveries: f64) -> Vec<Part> {
     let connections = demand.connections;
     let topics = demand.topics();
     let subscribed = topics.min(connections.max(1.0));
@@ -174,6 +181,10 @@ fn user_memory(demand: &Demand) -> Vec<Part> {
     } else {
         0.0
     };
+    let network_bytes = match demand.network {
+        Network::Kernel => connection::NETWORK_BYTES,
+        Network::User => own_tcp::CONNECTION_BYTES,
+    };
     let part = |name, amount| Part { name, amount };
     let mut parts = vec![
         part("binary", fixed::PROCESS_BYTES),
@@ -184,12 +195,17 @@ fn user_memory(demand: &Demand) -> Vec<Part> {
         part("topics_edge", connection::EDGE_TOPIC_BYTES * subscribed * edges),
         part("topics_home", home * topics),
         part("names", (demand.topic_bytes + connection::NAME_HEAD_BYTES) * topics),
-        part("network", connection::NETWORK_BYTES * connections),
+        part("network", network_bytes * connections),
         part("unaccounted", connection::UNACCOUNTED_BYTES * connections),
         part("log", kept),
         part("log_index", index),
         part("ring", ring),
     ];
+    if demand.network == Network::User {
+        parts.push(part("frames", own_tcp::THREAD_FRAMES_BYTES * demand.io_threads));
+        let each = own_tcp::INFLIGHT_BYTES + frame;
+        parts.push(part("unacknowledged", each * inflight(demand, deliveries)));
+    }
     if demand.cluster.is_some() {
         let names = (demand.rate * cluster::NAME_S).min(cluster::NAMES_MAX);
         parts.push(part("recent names", cluster::NAME_BYTES * names));
@@ -203,14 +219,21 @@ fn user_memory(demand: &Demand) -> Vec<Part> {
     parts
 }
 
-fn kernel_memory(demand: &Demand, deliveries: f64) -> Vec<Part> {
-    // A message is on its way for about a round trip; a tenth of a second is a bad one.
+/// Connections with a message on its way, for about a round trip; a tenth of a second is a bad one.
+fn inflight(demand: &Demand, deliveries: f64) -> f64 {
     const ROUND_TRIP_S: f64 = 0.1;
-    let inflight = (deliveries * ROUND_TRIP_S).min(demand.connections);
-    vec![
-        Part { name: "sockets", amount: kernel::SOCKET_BYTES * demand.connections },
-        Part { name: "socket buffers", amount: kernel::INFLIGHT_BYTES * inflight },
-    ]
+    (deliveries * ROUND_TRIP_S).min(demand.connections)
+}
+
+fn kernel_memory(demand: &Demand, deliveries: f64) -> Vec<Part> {
+    let buffers = kernel::INFLIGHT_BYTES * inflight(demand, deliveries);
+    match demand.network {
+        Network::Kernel => vec![
+            Part { name: "sockets", amount: kernel::SOCKET_BYTES * demand.connections },
+            Part { name: "socket buffers", amount: buffers },
+        ],
+        Network::User => Vec::new(),
+    }
 }
 
 /// Time to wake threads, for each event at this rate per second.
@@ -323,6 +346,7 @@ mod tests {
             message_bytes: 512.0,
             topic_bytes: 16.0,
             transport: Transport::Ws,
+            network: Network::Kernel,
             has_tls: false,
             io_threads: 8.0,
             cores: 8.0,
@@ -369,6 +393,19 @@ mod tests {
         let slope = (total(&two.user) - total(&one.user)) / 1e6;
         assert!((180.0..=256.0).contains(&slope), "{slope}");
         assert!(one.fixed_bytes() < 4.35e6 + 8.0 * 1_048_576.0);
+    }
+
+    /// The target of the node's own TCP: at most 264 bytes for a further connection, all included.
+    #[test]
+    fn own_tcp_needs_no_kernel_and_few_bytes() {
+        let user = Demand { network: Network::User, ..demand() };
+        let one = Prediction::of(&user);
+        let two = Prediction::of(&Demand { connections: 2e6, ..user });
+        let slope = (total(&two.user) - total(&one.user)) / 1e6;
+        assert!((240.0..=264.0).contains(&slope), "{slope}");
+        assert_eq!((total(&two.kernel), two.descriptors), (0.0, 512.0));
+        let busy = Prediction::of(&Demand { rate: 10_000.0, ..user });
+        assert!(busy.user.iter().any(|part| part.name == "unacknowledged" && part.amount > 5e5));
     }
 
     #[test]

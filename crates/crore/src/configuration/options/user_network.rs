@@ -20,7 +20,7 @@ options! {
     device: UserDevice = "xdp", choice::<UserDevice>(), Restart;
     /// listeners: the node takes TCP to its own listeners, and the kernel keeps everything else.
     /// all: the node takes every frame of the interface, for addresses that the kernel does not
-    /// have; neighbours need a static entry for them.
+    /// have, and answers ARP, neighbour solicitations and pings for them.
     frames: UserFrames = "listeners", choice::<UserFrames>(), Restart;
     /// Accept segments whose checksum covers only the pseudo-header. Needed where the peer is a
     /// kernel behind veth that leaves checksums to its device (ethtool -K PEER tx off is the
