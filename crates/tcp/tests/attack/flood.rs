@@ -145,6 +145,35 @@ fn unknown_segments_cost_an_answer() {
     assert!(!host.events.iter().any(|event| matches!(event, Event::Accepted { .. })));
 }
 
+/// The owner was busy for longer than any timeout, and the answers wait for it: nothing is sent
+/// again before it has seen them.
+#[test]
+fn no_timer_expires_before_packets_that_wait() {
+    const PEERS: u32 = 40;
+    let mut host = Host::new(|_| {});
+    let peers: Vec<Peer> = (0..PEERS).map(|number| host.open(ends(number), PLAIN, 512)).collect();
+    for peer in &peers {
+        host.write(peer.conn, 100);
+    }
+    host.take();
+    host.turn();
+    let received = host.now;
+    host.now = received + Duration::from_secs(20);
+    host.stack.end_turn_after(host.now, received, &mut host.device);
+    assert_eq!(host.take().len(), 0);
+    assert_eq!(host.stack.next_time(host.now), Some(host.now), "the wait is over at once");
+    let acks: Vec<Vec<u8>> =
+        peers.iter().map(|peer| peer.acknowledgement(100).packet(peer.ends)).collect();
+    host.stack.look_ahead(acks.iter().map(Vec::as_slice));
+    for ack in &acks[1..] {
+        host.stack.receive(host.now, ack, 1, &mut host.device);
+    }
+    // The first peer did not answer.
+    let again: Vec<u16> = host.turn().into_iter().map(|(ends, _)| ends.to_port).collect();
+    assert_eq!(again, [peers[0].ends.from_port]);
+    assert_eq!(host.stack.statistics().timeouts, 1);
+}
+
 /// Many connections with lost segments, and a device without room: the end of a turn tries one of
 /// them. Otherwise an overload would take all time from what could end it.
 #[test]

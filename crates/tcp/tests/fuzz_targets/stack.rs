@@ -72,6 +72,7 @@ impl World {
             0 => {
                 let length = usize::from(bytes.byte());
                 let packet = bytes.take(length);
+                self.stack.look_ahead([&packet[..]].into_iter());
                 self.stack.receive(self.now, &packet, 1, &mut self.device);
             }
             1..=4 => self.segment(bytes),
@@ -164,6 +165,7 @@ impl World {
         };
         let mut frame = vec![0; 2_000];
         let count = head.write(&vec![0; length], &mut frame).unwrap();
+        self.stack.look_ahead([&frame[..count]].into_iter());
         self.stack.receive(self.now, &frame[..count], 1, &mut self.device);
     }
 
