@@ -774,7 +774,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__pub)
-            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --interface --device --gateway --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --mqtt-version --keep-alive --connections --topics --order --rate --size --ack --inflight-max --count --exactly-once --ledger --clock --help --version"
+            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --interface --device --gateway --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --mqtt-version --keep-alive --connections --topics --order --rate --send-every --size --ack --inflight-max --count --exactly-once --ledger --clock --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -864,6 +864,10 @@ _crore() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --send-every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --size)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -910,7 +914,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__run)
-            opts="-h -V --scale --clients --rate --size --transport --qos --mqtt-version --keep-alive --ack --history --plain --network --device --duration --warm-up --settle --interval --connect-rate --publisher-connections --server-cores --client-cores --no-pin --io-threads --server-set --url --ca --insecure --admin --server-pid --away --server-restarts --find --step --p99-max --out --help --version c10m c12m one-million factory echo-100k storm fan-out unicast connect"
+            opts="-h -V --scale --clients --rate --send-every --size --transport --qos --mqtt-version --keep-alive --ack --history --plain --network --device --duration --warm-up --settle --interval --connect-rate --publisher-connections --server-cores --client-cores --no-pin --io-threads --server-set --url --ca --insecure --admin --server-pid --away --server-restarts --find --step --p99-max --out --help --version c10m c12m one-million factory echo-100k storm fan-out unicast connect"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -925,6 +929,10 @@ _crore() {
                     return 0
                     ;;
                 --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --send-every)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1810,7 +1818,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__doctor)
-            opts="-h -V --target-connections --io-threads --apply --yes --admin --json --root --machine --capture --help --version"
+            opts="-h -V --target-connections --io-threads --user-network --device --apply --yes --admin --json --root --machine --capture --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1822,6 +1830,14 @@ _crore() {
                     ;;
                 --io-threads)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --user-network)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --device)
+                    COMPREPLY=($(compgen -W "xdp xdp-generic tun" -- "${cur}"))
                     return 0
                     ;;
                 --admin)
@@ -3498,7 +3514,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__plan)
-            opts="-h -V --connections --nodes --rate --fan-out --size --topic-size --tls --transport --io-threads --connect-rate --ping-interval --age-max --bytes-max --cores --memory --bandwidth --machine --check --within --json --help --version"
+            opts="-h -V --connections --nodes --rate --fan-out --size --topic-size --tls --transport --network --io-threads --connect-rate --ping-interval --age-max --bytes-max --cores --memory --bandwidth --machine --check --within --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3530,6 +3546,10 @@ _crore() {
                     ;;
                 --transport)
                     COMPREPLY=($(compgen -W "ws sse" -- "${cur}"))
+                    return 0
+                    ;;
+                --network)
+                    COMPREPLY=($(compgen -W "kernel user" -- "${cur}"))
                     return 0
                     ;;
                 --io-threads)

@@ -326,6 +326,7 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l order -d 'Order of the topics' -r -f -a "round-robin\t'One after the other'
 random\t'Each message for a random topic'"
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l rate -d 'Total rate in messages per second, in an open loop' -r
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l send-every -d 'Send the messages that are due together, once in this time; 0s: each when it is due. The latency counts from the time at which a message was due' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l size -d 'Size of a message in bytes, at least 38; random characters' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l ack -d 'Acknowledgement of each message. Over MQTT, none means QoS 0 and appended QoS 1' -r -f -a "none\t'None: the message was written to the socket'
 appended\t'The message is in its log'"
@@ -373,6 +374,7 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l scale -d 'Scale: auto (the capacity of this machine, at most the published size), a fraction such as 0.1 or 10%, or a number of clients' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l clients -d 'Number of clients, whatever the scale' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l rate -d 'Publication (or ping) rate per second. By default, it scales with the clients' -r
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l send-every -d 'Publish the messages that are due together, once in this time; 0s: each when it is due. The latency counts from the time at which a message was due' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l size -d 'Size of a message in bytes, at least 38' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l transport -d 'Protocol of the clients: ws, sse or mqtt. Publishers use WebSocket for ws and sse' -r -f -a "ws\t'The native protocol over WebSocket'
 sse\t'Server-Sent Events'
@@ -429,6 +431,10 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c crore -n "__fish_crore_using_subcommand doctor" -l target-connections -d 'Compare the machine with this number of connections (1M, 250k). The default is 100k, or the most that the memory can hold if that is less' -r
 complete -c crore -n "__fish_crore_using_subcommand doctor" -l io-threads -d 'Number of I/O threads of the node. The default is one for each processor' -r
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l user-network -d 'Examine the machine for a node\'s own TCP on this interface ([user_network]), instead of the kernel\'s sockets. Opens its device for a moment, with the rights that a node needs' -r
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l device -d 'With --user-network: device (user_network.device)' -r -f -a "xdp\t'AF_XDP, with a program in the interface\'s driver'
+xdp-generic\t'AF_XDP, with a program in the kernel, for any driver'
+tun\t'A TUN interface'"
 complete -c crore -n "__fish_crore_using_subcommand doctor" -l admin -d 'URL of the operators\' port of a running node, to print its memory by component. The default port is tried automatically' -r
 complete -c crore -n "__fish_crore_using_subcommand doctor" -l root -d 'Examine the machine whose /proc and /sys are below this directory' -r -F
 complete -c crore -n "__fish_crore_using_subcommand doctor" -l machine -d 'Examine a captured machine instead of this one' -r -F
@@ -436,7 +442,7 @@ complete -c crore -n "__fish_crore_using_subcommand doctor" -l capture -d 'Write
 complete -c crore -n "__fish_crore_using_subcommand doctor" -l apply -d 'Show the proposed kernel parameters, ask for confirmation, and set them. Needs root'
 complete -c crore -n "__fish_crore_using_subcommand doctor" -l yes -d 'With --apply: do not ask for confirmation'
 complete -c crore -n "__fish_crore_using_subcommand doctor" -l json -d 'Print one JSON object'
-complete -c crore -n "__fish_crore_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c crore -n "__fish_crore_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c crore -n "__fish_crore_using_subcommand doctor" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand plan" -l connections -d 'Number of clients, each with one subscription (10M, 250k)' -r
 complete -c crore -n "__fish_crore_using_subcommand plan" -l nodes -d 'Number of nodes of a cluster that serve these clients. The plan is that of one node while another one is down' -r
@@ -446,6 +452,8 @@ complete -c crore -n "__fish_crore_using_subcommand plan" -l size -d 'Size of a 
 complete -c crore -n "__fish_crore_using_subcommand plan" -l topic-size -d 'Length of a topic\'s name in bytes' -r
 complete -c crore -n "__fish_crore_using_subcommand plan" -l transport -d 'Protocol of the clients' -r -f -a "ws\t'WebSocket, the native protocol'
 sse\t'HTTP event streams'"
+complete -c crore -n "__fish_crore_using_subcommand plan" -l network -d 'Network of the clients: kernel (its sockets) or user (the node\'s own TCP, [user_network])' -r -f -a "kernel\t'The kernel\'s sockets'
+user\t'The node\'s own TCP ([user_network])'"
 complete -c crore -n "__fish_crore_using_subcommand plan" -l io-threads -d 'Number of I/O threads. Without it, one for each core' -r
 complete -c crore -n "__fish_crore_using_subcommand plan" -l connect-rate -d 'Connection rate, in connects per second' -r
 complete -c crore -n "__fish_crore_using_subcommand plan" -l ping-interval -d 'Time between pings to a quiet client (websocket.ping_interval); 0: no pings' -r

@@ -74,26 +74,28 @@ pub fn memory_room(machine: &Machine, network: Network) -> Option<u64> {
 
 /// All of them.
 pub fn findings(machine: &Machine, load: Load) -> Vec<Finding> {
-    let mut all = match load.network {
+    let all = match load.network {
         Network::Kernel => vec![
             descriptors(machine, load),
             nr_open(machine, load),
             files(machine, load),
             watches(machine, load),
+            memory(machine, load),
             socket_memory(machine, load),
             tracked(machine, load),
         ],
-        Network::User => vec![user_network(machine)],
+        Network::User => vec![user_network(machine, load), memory(machine, load)],
     };
-    all.extend([memory(machine, load), threads(machine, load), mappings(machine, load)]);
-    all.into_iter().flatten().collect()
+    let rest = [threads(machine, load), mappings(machine, load)];
+    all.into_iter().chain(rest).flatten().collect()
 }
 
 /// Whether a node could serve an interface by its own TCP, if that was tried.
-fn user_network(machine: &Machine) -> Option<Finding> {
+fn user_network(machine: &Machine, load: Load) -> Option<Finding> {
     let (device, outcome) = machine.user_network()?;
+    let max = u64::from(net::user::CONNECTIONS_MAX) * load.io_threads;
     let meaning = "connections need no descriptor and no socket of the kernel";
-    let finding = Finding::ok("own TCP", device, meaning);
+    let finding = Finding::ok("own TCP", device, meaning).bounds(max, max);
     Some(match outcome {
         Ok(()) => finding,
         Err(reason) => Finding { meaning: reason.to_owned(), ..finding }.but(

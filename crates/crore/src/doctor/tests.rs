@@ -51,6 +51,28 @@ fn a_small_virtual_machine_for_a_million() {
     );
 }
 
+/// Limits of the kernel's sockets are none of the node's own TCP: a million takes a tenth of the
+/// memory, and descriptors, watches and socket buffers do not matter.
+#[test]
+fn own_tcp_needs_memory_and_its_device() {
+    let tried = |outcome| format!("=== probe/user_network\neth1, xdp: {outcome}\n");
+    let machine = |outcome| format!("{}{SMALL_VIRTUAL_MACHINE}", tried(outcome));
+    let allowed = assess(&machine("allowed"), Some(20_000_000));
+    assert!(!allowed.is_wanting(), "{:?}", allowed.conclusion());
+    let names: Vec<&str> = allowed.findings.iter().map(|finding| finding.name).collect();
+    assert_eq!(names[..2], ["own TCP", "memory"]);
+    assert!(!names.iter().any(|name| name.contains("open files") || name.contains("tcp")));
+    let refused = assess(&machine("refused: cannot attach the program: busy"), Some(1_000));
+    assert!(refused.is_wanting());
+    let finding = &refused.findings[0];
+    assert_eq!((finding.verdict, &finding.value[..]), (Verdict::Bad, "eth1, xdp"));
+    assert_eq!(finding.meaning, "cannot attach the program: busy");
+    let old = machine("allowed").replace("osrelease\n6.", "osrelease\n5.");
+    let kernel = assess(&old, Some(1_000));
+    let named = |finding: &&Finding| finding.name == "kernel";
+    assert_eq!(kernel.findings.iter().find(named).unwrap().verdict, Verdict::Bad);
+}
+
 #[test]
 fn the_kernels_table_of_connections_is_small() {
     let entries = |entries: i32| {

@@ -20,33 +20,30 @@ const KERNEL_MIN_OWN_TCP: (u32, u32) = (6, 2);
 
 /// All findings of this module.
 pub fn findings(machine: &Machine, load: Load) -> Vec<Finding> {
-    let mut all = match load.network {
-        Network::Kernel => vec![
-            private_tables(machine),
-            registered_sockets(machine),
-            backlog(machine),
-            half_open(machine),
-            cookies(machine),
-            established(machine, load),
-            receive_buffers(machine),
-            send_buffers(machine),
-            migration(machine),
-            ports(machine),
-            time_wait(machine),
-        ],
-        Network::User => Vec::new(),
-    };
-    all.extend([
+    // Findings about the kernel's sockets only.
+    let sockets = |finding: Option<Finding>| finding.filter(|_| load.network == Network::Kernel);
+    let all = [
         kernel(machine, load.network),
+        sockets(private_tables(machine)),
+        sockets(registered_sockets(machine)),
         cores(machine),
+        sockets(backlog(machine)),
+        sockets(half_open(machine)),
+        sockets(cookies(machine)),
         packets(machine, load),
+        sockets(established(machine, load)),
+        sockets(receive_buffers(machine)),
+        sockets(send_buffers(machine)),
+        sockets(migration(machine)),
+        sockets(ports(machine)),
+        sockets(time_wait(machine)),
         huge_pages(machine),
         overcommit(machine),
         swap(machine),
         nodes(machine),
         clock(machine),
         governor(machine),
-    ]);
+    ];
     let mut findings: Vec<Finding> = all.into_iter().flatten().collect();
     findings.extend(interfaces(machine));
     findings

@@ -4,6 +4,7 @@
 use crate::budget::{cluster, connection, fixed, kernel, message, own_tcp, processor, tls, wire};
 use crate::doctor::Network;
 use log::RECORD_HEADER_BYTES;
+use std::ops::Add;
 
 /// The transport of the subscribers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -121,7 +122,7 @@ pub struct Prediction {
 
 /// Sums up parts.
 pub fn total(parts: &[Part]) -> f64 {
-    parts.iter().map(|part| part.amount).sum()
+    parts.iter().map(|part| part.amount).fold(0.0, f64::add)
 }
 
 impl Prediction {
@@ -252,7 +253,11 @@ fn cold_us(demand: &Demand) -> f64 {
 fn connect_us(demand: &Demand) -> f64 {
     let handshake = if demand.has_tls { tls::HANDSHAKE_US } else { 0.0 };
     let waking = processor::CONNECT_WAKES * wake_us(demand, demand.connect_rate);
-    processor::CONNECT_US + waking + cold_us(demand) + handshake
+    let connect = match demand.network {
+        Network::Kernel => processor::CONNECT_US + cold_us(demand),
+        Network::User => own_tcp::CONNECT_US,
+    };
+    connect + waking + handshake
 }
 
 /// Cores.
@@ -260,8 +265,12 @@ fn processor_time(demand: &Demand, deliveries: f64) -> Vec<Part> {
     let seal =
         if demand.has_tls { tls::SEAL_US + tls::SEAL_BYTE_US * demand.message_bytes } else { 0.0 };
     let in_cores = |per_second: f64, us: f64| per_second * us / 1e6;
-    let publications = in_cores(demand.accepted(), processor::PUBLISH_US);
-    let sends = in_cores(deliveries, processor::DELIVERY_US + cold_us(demand));
+    let (publish_us, delivery_us) = match demand.network {
+        Network::Kernel => (processor::PUBLISH_US, processor::DELIVERY_US + cold_us(demand)),
+        Network::User => (own_tcp::PUBLISH_US, own_tcp::DELIVERY_US),
+    };
+    let publications = in_cores(demand.accepted(), publish_us);
+    let sends = in_cores(deliveries, delivery_us);
     let sealing = in_cores(deliveries + demand.accepted(), seal);
     // A client that receives often enough is not pinged.
     let quiet = if demand.ping_interval_s > 0.0 {

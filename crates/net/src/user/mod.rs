@@ -17,6 +17,7 @@ pub use link::Link;
 pub use lossy::{Lossy, Rates};
 pub use network::{Carrier, Frames, UnopenedUser, UserNetwork};
 use room::{RESERVE, Room};
+pub use tcp::CONNECTIONS_MAX;
 pub use tcp::packet::Checksums;
 
 use std::io::{self, IoSlice};
