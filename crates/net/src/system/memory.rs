@@ -36,7 +36,7 @@ impl MemoryFd {
 
     /// The descriptor itself, in the table where it was made.
     pub(super) fn into_owned(self) -> OwnedFd {
-        // SAFETY: its maker let go of the ownership of this number, and `self` is consumed, so it is
+        // SAFETY: its maker gave up the ownership of this number, and `self` is consumed, so it is
         // closed once. That the table is the right one was asked of the caller.
         unsafe { OwnedFd::from_raw_fd(self.number) }
     }
@@ -48,7 +48,7 @@ impl MemoryFd {
 
     /// The descriptor itself, to be passed on by the thread that made it (or shares its table).
     pub fn lend(&self) -> BorrowedFd<'_> {
-        // SAFETY: its maker let go of the ownership of this number and only `close` closes it, which
+        // SAFETY: its maker gave up the ownership of this number and only `close` closes it, which
         // takes `self`; so it is open for as long as it is borrowed. That the table is the right
         // one was asked of the caller.
         unsafe { BorrowedFd::borrow_raw(self.number) }

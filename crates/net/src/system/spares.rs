@@ -29,7 +29,7 @@ struct Mapping {
     capacity_bytes: usize,
 }
 
-// SAFETY: the address is a number here; whoever takes the mapping is its only user.
+// SAFETY: the address is a number here, and the code that takes the mapping is its only user.
 unsafe impl Send for Mapping {}
 
 /// The mapping that came back last.
