@@ -431,7 +431,7 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c crore -n "__fish_crore_using_subcommand doctor" -l target-connections -d 'Compare the machine with this number of connections (1M, 250k). The default is 100k, or the most that the memory can hold if that is less' -r
 complete -c crore -n "__fish_crore_using_subcommand doctor" -l io-threads -d 'Number of I/O threads of the node. The default is one for each processor' -r
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l user-network -d 'Examine the machine for a node\'s own TCP on this interface ([user_network]), instead of the kernel\'s sockets. Opens its device for a moment, with the rights that a node needs' -r
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l user-network -d 'Examine the machine for a node\'s own TCP on this interface (section user_network), not for the kernel\'s sockets. Opens its device for a moment, with the rights that a node needs' -r
 complete -c crore -n "__fish_crore_using_subcommand doctor" -l device -d 'With --user-network: device (user_network.device)' -r -f -a "xdp\t'AF_XDP, with a program in the interface\'s driver'
 xdp-generic\t'AF_XDP, with a program in the kernel, for any driver'
 tun\t'A TUN interface'"
@@ -452,8 +452,8 @@ complete -c crore -n "__fish_crore_using_subcommand plan" -l size -d 'Size of a 
 complete -c crore -n "__fish_crore_using_subcommand plan" -l topic-size -d 'Length of a topic\'s name in bytes' -r
 complete -c crore -n "__fish_crore_using_subcommand plan" -l transport -d 'Protocol of the clients' -r -f -a "ws\t'WebSocket, the native protocol'
 sse\t'HTTP event streams'"
-complete -c crore -n "__fish_crore_using_subcommand plan" -l network -d 'Network of the clients: kernel (its sockets) or user (the node\'s own TCP, [user_network])' -r -f -a "kernel\t'The kernel\'s sockets'
-user\t'The node\'s own TCP ([user_network])'"
+complete -c crore -n "__fish_crore_using_subcommand plan" -l network -d 'Network of the clients: kernel (its sockets) or user (the node\'s own TCP)' -r -f -a "kernel\t'The kernel\'s sockets'
+user\t'The node\'s own TCP'"
 complete -c crore -n "__fish_crore_using_subcommand plan" -l io-threads -d 'Number of I/O threads. Without it, one for each core' -r
 complete -c crore -n "__fish_crore_using_subcommand plan" -l connect-rate -d 'Connection rate, in connects per second' -r
 complete -c crore -n "__fish_crore_using_subcommand plan" -l ping-interval -d 'Time between pings to a quiet client (websocket.ping_interval); 0: no pings' -r

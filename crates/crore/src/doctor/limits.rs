@@ -22,7 +22,7 @@ pub struct Load {
 pub enum Network {
     /// The kernel's sockets.
     Kernel,
-    /// The node's own TCP ([user_network]).
+    /// The node's own TCP.
     User,
 }
 

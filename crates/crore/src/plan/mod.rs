@@ -49,7 +49,7 @@ pub struct Arguments {
     /// Protocol of the clients.
     #[arg(long, value_enum, default_value_t = Transport::Ws)]
     transport: Transport,
-    /// Network of the clients: kernel (its sockets) or user (the node's own TCP, [user_network]).
+    /// Network of the clients: kernel (its sockets) or user (the node's own TCP).
     #[arg(long, value_enum, default_value_t = Network::Kernel)]
     network: Network,
     /// Number of I/O threads. Without it, one for each core.
