@@ -44,8 +44,8 @@ pub struct Arguments {
     /// Number of I/O threads of the node. The default is one for each processor.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     io_threads: Option<u64>,
-    /// Examine the machine for a node's own TCP on this interface (section user_network), not for the
-    /// kernel's sockets. Opens its device for a moment, with the rights that a node needs.
+    /// Examine the machine for a node's own TCP on this interface (section user_network), not for
+    /// the kernel's sockets. Opens its device for a moment, with the rights that a node needs.
     #[arg(long, value_name = "INTERFACE", conflicts_with = "machine")]
     user_network: Option<String>,
     /// With --user-network: device (user_network.device).
