@@ -36,8 +36,11 @@ use crate::device::xdp::Attachment;
 use crate::kernel::Waker;
 use crate::{Close, Conn, Count, Counters, Event, LISTENERS_END, Net, Passing, Read, Write};
 
-/// Maximum number of frames that one turn takes.
-const FRAMES_MAX: usize = 65_536;
+/// Maximum number of frames that are taken from the device at a time.
+const FRAMES_MAX: usize = 16_384;
+/// Bytes of frames that wait for the next turn, from which on no more are taken from the device:
+/// 140,000 acknowledgements.
+const BATCH_BYTES_MAX: usize = 8 << 20;
 /// Writes after which the frames that have arrived are taken from the device. Under load a turn is
 /// long, and a device that is full drops what comes: acknowledgements would be lost, and everything
 /// sent again.
@@ -297,8 +300,10 @@ impl<D: Device> User<D> {
     fn collect(&mut self) -> io::Result<()> {
         self.writes = 0;
         let Batch { bytes, ends } = &mut self.batch;
-        let room = FRAMES_MAX.saturating_sub(ends.len());
-        self.device.receive(room, &mut |frame| {
+        if bytes.len() >= BATCH_BYTES_MAX {
+            return Ok(());
+        }
+        self.device.receive(FRAMES_MAX, &mut |frame| {
             bytes.extend_from_slice(frame);
             ends.push(bytes.len());
         })?;

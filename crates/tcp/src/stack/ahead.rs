@@ -18,10 +18,8 @@ impl Stack {
     pub fn look_ahead<'a>(&self, packets: impl Iterator<Item = &'a [u8]>) {
         let mut hashes = [0; PACKETS_AHEAD];
         let mut count = 0;
-        for (packet, place) in packets.zip(&mut hashes) {
-            let Some(flow) = self.flow_of(packet) else {
-                continue;
-            };
+        let flows = packets.take(PACKETS_AHEAD).filter_map(|packet| self.flow_of(packet));
+        for (flow, place) in flows.zip(&mut hashes) {
             *place = self.hash(&flow);
             count += 1;
             self.table.prefetch(*place);
