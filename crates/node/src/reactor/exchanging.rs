@@ -115,10 +115,12 @@ const KEPT_LIST_LEN_MAX: usize = 1_024;
 /// Lists that go to another thread leave room for as many values again from this length on: a list
 /// that grows from nothing in each turn is copied ten times.
 const LONG_LIST_LEN: usize = 64;
+/// Maximum number of values for which such a list leaves room. Each pair of threads may have one.
+const ROOM_LEN_MAX: usize = 256;
 
 /// Takes a list for another thread.
 fn take_list<T>(list: &mut Vec<T>) -> Vec<T> {
-    let room = if list.len() < LONG_LIST_LEN { 0 } else { list.len().min(KEPT_LIST_LEN_MAX) };
+    let room = if list.len() < LONG_LIST_LEN { 0 } else { list.len().min(ROOM_LEN_MAX) };
     std::mem::replace(list, Vec::with_capacity(room))
 }
 
