@@ -108,7 +108,8 @@ fn rows(report: &Value, demand: &Demand) -> Vec<Row> {
         ("processor, µs per connect", running.connect_us, number("/connect/server_cpu_us")),
     ];
     let measured = |(name, predicted, measured): (&'static str, f64, Option<f64>)| {
-        let measured = measured.filter(|measured| *measured > 0.0)?;
+        // The kernel has no memory of connections by the node's own TCP.
+        let measured = measured.filter(|measured| *measured > 0.0 && predicted > 0.0)?;
         Some(Row { name, predicted, measured })
     };
     candidates.into_iter().filter_map(measured).collect()

@@ -153,7 +153,7 @@ impl Prediction {
 
     /// User space that a node has before its first connection.
     pub fn fixed_bytes(&self) -> f64 {
-        let is_fixed = |part: &&Part| matches!(part.name, "binary" | "threads" | "frames");
+        let is_fixed = |part: &&Part| matches!(part.name, "binary" | "threads");
         self.user.iter().filter(is_fixed).map(|part| part.amount).sum()
     }
 }
@@ -203,7 +203,8 @@ fn user_memory(demand: &Demand, deliveries: f64) -> Vec<Part> {
         part("ring", ring),
     ];
     if demand.network == Network::User {
-        parts.push(part("frames", own_tcp::THREAD_FRAMES_BYTES * demand.io_threads));
+        // One thread carries them, the default of user_network.io_threads.
+        parts.push(part("frames", own_tcp::THREAD_FRAMES_BYTES));
         let each = own_tcp::INFLIGHT_BYTES + frame;
         parts.push(part("unacknowledged", each * inflight(demand, deliveries)));
     }
@@ -254,10 +255,11 @@ fn connect_us(demand: &Demand) -> f64 {
     let handshake = if demand.has_tls { tls::HANDSHAKE_US } else { 0.0 };
     let waking = processor::CONNECT_WAKES * wake_us(demand, demand.connect_rate);
     let connect = match demand.network {
-        Network::Kernel => processor::CONNECT_US + cold_us(demand),
+        Network::Kernel => processor::CONNECT_US + cold_us(demand) + waking,
+        // A turn takes many at once.
         Network::User => own_tcp::CONNECT_US,
     };
-    connect + waking + handshake
+    connect + handshake
 }
 
 /// Cores.
