@@ -586,7 +586,8 @@ impl Home {
         let shared_ms = self.shared.next_ms();
         let groups_ms = self.next_look_at_groups();
         let all_ms = [expiry_ms, look_ms, told_ms, engine_ms, ahead_ms, mirrors_ms, shared_ms];
-        let soonest_ms = all_ms.into_iter().chain([groups_ms]).flatten().min();
+        let again_ms = self.next_page_again();
+        let soonest_ms = all_ms.into_iter().chain([groups_ms, again_ms]).flatten().min();
         soonest_ms.map(|ms| self.elapsed.monotonic_at(ms))
     }
 

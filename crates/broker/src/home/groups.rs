@@ -26,8 +26,8 @@ use super::work::{Asking, Caller, DebtId, GroupScan, Question, Scan, Step, Work}
 use crate::disk::DiskQuery;
 use crate::filters::FilterTrie;
 use crate::mail::{
-    EdgeId, GroupDone, GroupLetter, GroupMessage, GroupRequest, JoinGroup, LeaveGroup, Member,
-    PageLimits, ReadFilter, ReadMode, RequestClass, ToEdge,
+    EdgeId, GroupDone, GroupLetter, GroupMessage, GroupRequest, JoinGroup, JoinedGroup, LeaveGroup,
+    Member, PageLimits, ReadFilter, ReadMode, RequestClass, ToEdge,
 };
 use crate::settings::GroupOrder;
 use nodes::{Ended, Inherited, Nodes};
@@ -38,6 +38,8 @@ use stdx::hash::{Seed, keyed};
 use stdx::key::Key;
 use stdx::memory::tree_bytes;
 
+/// A page that the disk could not read is asked for again after this time, in milliseconds.
+const AGAIN_MS: u64 = 1_000;
 /// A group waits so long for a session that continues at another node, in milliseconds.
 const MOVING_MS: u64 = 30_000;
 
@@ -50,6 +52,8 @@ pub(super) struct Groups {
     filters: FilterTrie<Vec<Box<[u8]>>>,
     /// The group of each member.
     members: BTreeMap<(EdgeId, u64), Box<[u8]>>,
+    /// The number of groups that have begun.
+    begun: u64,
     /// No session leaves its group before, in milliseconds since 1970.
     next_end_ms: u64,
     /// The groups of all nodes in each partition of the engine, by the home's own number of it.
@@ -57,11 +61,16 @@ pub(super) struct Groups {
     ended: Ended,
     /// The next look at the clock, in milliseconds of the home's clock.
     pub look_ms: u64,
+    /// Pages that the disk could not read are asked for again at this time, in milliseconds of the
+    /// home's clock; 0: there are none.
+    again_ms: u64,
 }
 
 /// A group.
 #[derive(Debug, Hand)]
 struct Group {
+    /// Distinguishes it from others of its name: a page may come when its group has ended.
+    generation: u64,
     filter: Slice,
     /// The next one to get a message first.
     members: VecDeque<Joined>,
@@ -71,7 +80,7 @@ struct Group {
     cursors: Vec<Cursor>,
     /// Messages of members that have left; the next one first.
     returned: VecDeque<Handed>,
-    /// Debts of other nodes that this one has inherited.
+    /// Debts of other nodes that this one has inherited, and its own of the time before a start.
     inherited: Vec<Inherited>,
 }
 
@@ -83,6 +92,9 @@ struct Cursor {
     is_behind: bool,
     /// A page is on its way.
     is_reading: bool,
+    /// The group began behind this offset, and no session knew of an earlier place: one that
+    /// returns after a start may.
+    begun: Option<u64>,
 }
 
 /// A member, and what it has not acknowledged.
@@ -132,6 +144,9 @@ impl Group {
 
     /// The cursor that a page is for, and the offset of the last message that it is to reach.
     fn cursor_of(&mut self, asked: &GroupScan) -> Option<(&mut Cursor, u64)> {
+        if asked.generation != self.generation {
+            return None;
+        }
         let Some(debt) = asked.debt else {
             return Some((self.cursors.get_mut(asked.local as usize)?, u64::MAX));
         };
@@ -147,11 +162,36 @@ impl Group {
 
     /// The offset up to which everything is acknowledged.
     fn through(&self, local: u32, head: u64) -> u64 {
+        let is_own = |debt: DebtId| debt.of == DebtId::EARLIER;
         let cursor = self.cursors[local as usize];
         let settled = if cursor.is_behind { cursor.after } else { head };
-        let own = self.open().filter(|it| it.local == local && it.debt.is_none());
+        let earlier = self.inherited.iter().filter(|it| it.local == local && is_own(it.id));
+        let settled = earlier.map(|it| it.cursor.after).fold(settled, u64::min);
+        let own = self.open().filter(|it| it.local == local && it.debt.is_none_or(is_own));
         let first = own.map(|it| it.offset).min();
         first.map_or(settled, |first| settled.min(first - 1))
+    }
+
+    /// A session returns after a start, and knows a place before the begin of the group: the
+    /// messages between them are a debt.
+    fn continue_before(&mut self, local: u32, after: u64) {
+        let Some(until) = self.cursors.get_mut(local as usize).and_then(|it| it.begun.take())
+        else {
+            return;
+        };
+        if after < until {
+            let id = DebtId { of: DebtId::EARLIER, until };
+            let cursor = Cursor { after, is_behind: true, ..Cursor::default() };
+            self.inherited.push(Inherited { local, id, cursor });
+        }
+    }
+
+    /// Forgets the messages before a start that are all acknowledged.
+    fn forget_paid(&mut self) {
+        let is_paid = |it: &Inherited| it.id.of == DebtId::EARLIER && self.has_paid(it);
+        let paid: Vec<(u32, DebtId)> =
+            self.inherited.iter().filter(|it| is_paid(it)).map(|it| (it.local, it.id)).collect();
+        self.inherited.retain(|it| !paid.contains(&(it.local, it.id)));
     }
 }
 
@@ -183,7 +223,9 @@ impl Groups {
         }
         let (members, returned) = (VecDeque::new(), VecDeque::new());
         let (sleepers, inherited) = (BTreeMap::new(), Vec::new());
-        let group = Group { filter, members, sleepers, cursors, returned, inherited };
+        self.begun += 1;
+        let generation = self.begun;
+        let group = Group { generation, filter, members, sleepers, cursors, returned, inherited };
         self.known.insert(name, group);
     }
 
@@ -255,12 +297,23 @@ impl Home {
         }
     }
 
-    /// Ends the sessions whose time is over, and looks at what nodes have written, and when.
+    /// Ends the sessions whose time is over, asks for pages again, and looks at what nodes have
+    /// written, and when.
     pub(super) fn look_at_groups(&mut self, turn: &mut Turn<'_>) {
         for name in self.groups.end_sleepers(turn.now_ms) {
             self.end_group(&name);
         }
+        if self.next_page_again().is_some_and(|at_ms| at_ms <= self.elapsed.ms) {
+            self.groups.again_ms = 0;
+            let names: Vec<Box<[u8]>> = self.groups.known.keys().cloned().collect();
+            names.iter().for_each(|name| self.feed_group(name, turn));
+        }
         self.watch_nodes(turn);
+    }
+
+    /// The time of a page that is asked for again, in milliseconds of the home's clock.
+    pub(super) fn next_page_again(&self) -> Option<u64> {
+        (self.groups.again_ms > 0).then_some(self.groups.again_ms)
     }
 
     /// Forgets a group without a member.
@@ -278,12 +331,15 @@ impl Home {
         match self.groups.known.get_mut(&name[..]) {
             // Two sessions that return after a start may know different places.
             Some(group) => {
-                for (cursor, partition) in group.cursors.iter_mut().zip(&self.partitions) {
-                    if cursor.is_behind
-                        && let Some(begun) = begin_of_group(partition, &since)
-                    {
+                for (local, partition) in (0..).zip(&self.partitions) {
+                    let Some(begun) = begin_of_group(partition, &since) else {
+                        continue;
+                    };
+                    let cursor = &mut group.cursors[local as usize];
+                    if cursor.is_behind {
                         cursor.after = cursor.after.max(begun);
                     }
+                    group.continue_before(local, begun);
                 }
             }
             None => {
@@ -294,23 +350,30 @@ impl Home {
                     let has_part = nodes.is_some_and(|nodes| nodes.are_ready(&name));
                     let ended = ended.iter().find(|(of, _)| *of == local && has_part);
                     let ended = ended.map(|(_, after)| *after);
-                    let begun = ended.or_else(|| begin_of_group(partition, &since));
-                    let after = begun.unwrap_or(partition.log.head());
-                    let is_behind = after < partition.log.head() || partition.engine.is_some();
-                    Cursor { after, is_behind, is_reading: false }
+                    let known = ended.or_else(|| begin_of_group(partition, &since));
+                    let after = known.unwrap_or(partition.log.head());
+                    let is_engine = partition.engine.is_some();
+                    let is_behind = after < partition.log.head() || is_engine;
+                    let begun = (known.is_none() && !is_engine).then_some(after);
+                    Cursor { after, is_behind, is_reading: false, begun }
                 });
                 let begun = begun.collect();
                 self.groups.insert(&name, name.sub(filter_at..), begun);
             }
         }
         let mut is_first = false;
+        let mut through = Vec::new();
         if let Some(group) = self.groups.known.get_mut(&name[..]) {
             group.sleepers.remove(&member.client);
             is_first = group.members.is_empty();
             group.members.push_back(Joined { edge, member, room, open: Vec::new() });
+            let partitions = (0..).zip(&self.partitions).filter(|(_, it)| it.engine.is_none());
+            let places = partitions.map(|(local, it)| (it.id, group.through(local, it.log.head())));
+            through.extend(places);
         }
         self.groups.members.insert((edge, member.number), name[..].into());
-        turn.out.post(edge, ToEdge::Group(GroupLetter::Joined(member)));
+        let joined = Box::new(JoinedGroup { member, through });
+        turn.out.post(edge, ToEdge::Group(GroupLetter::Joined(joined)));
         self.feed_group(&name, turn);
         if is_first {
             self.write_of_groups(turn);
@@ -382,6 +445,9 @@ impl Home {
             let done = joined.open.remove(done);
             pays = done.debt.is_some();
             group.returned.extend(is_returned.then_some(done));
+            if pays {
+                group.forget_paid();
+            }
         }
         let has_left = group.members[at].room == 0 && group.members[at].open.is_empty();
         if has_left {
@@ -480,20 +546,21 @@ impl Home {
             return;
         }
         let mut scans = Vec::new();
+        let generation = group.generation;
         for (local, cursor) in (0..).zip(&mut group.cursors) {
             let nodes = self.groups.nodes.get(&local);
             let is_engine = self.partitions[local as usize].engine.is_some();
             let is_ready = nodes.map_or(!is_engine, |nodes| nodes.are_ready(name));
             if cursor.is_behind && !cursor.is_reading && is_ready {
                 cursor.is_reading = true;
-                scans.push(GroupScan { local, group: name.into(), debt: None });
+                scans.push(GroupScan { local, group: name.into(), generation, debt: None });
             }
         }
         for inherited in &mut group.inherited {
             if inherited.cursor.is_behind && !inherited.cursor.is_reading {
                 inherited.cursor.is_reading = true;
                 let (local, debt) = (inherited.local, Some(inherited.id));
-                scans.push(GroupScan { local, group: name.into(), debt });
+                scans.push(GroupScan { local, group: name.into(), generation, debt });
             }
         }
         for scan in scans {
@@ -563,6 +630,10 @@ impl Home {
         turn: &mut Turn<'_>,
     ) -> Step {
         let (local, debt) = (asked.local, asked.debt);
+        let group = self.groups.known.get_mut(&asked.group);
+        if group.and_then(|group| group.cursor_of(asked)).is_none() {
+            return Step::Nothing; // the group that has asked has ended
+        }
         let mut settled = through;
         for (topic, record) in records {
             let offset = super::read::offset_of(&record);
@@ -579,7 +650,12 @@ impl Home {
         let group = self.groups.known.get_mut(&asked.group);
         if let Some((cursor, until)) = group.and_then(|group| group.cursor_of(asked)) {
             let is_behind = settled < head.min(until);
-            *cursor = Cursor { after: settled, is_behind, is_reading: false };
+            *cursor = Cursor { after: settled, is_behind, is_reading: false, ..*cursor };
+        }
+        if debt.is_some()
+            && let Some(group) = self.groups.known.get_mut(&asked.group)
+        {
+            group.forget_paid();
         }
         if settled == through {
             self.feed_group(&asked.group, turn);
@@ -590,8 +666,9 @@ impl Home {
         Step::Nothing
     }
 
-    /// The disk cannot read for a group now. The next acknowledgement asks again.
+    /// The disk cannot read for a group now. The next acknowledgement asks again, or the clock.
     pub(super) fn group_page_failed(&mut self, asked: &GroupScan) {
+        self.groups.again_ms = self.elapsed.ms + AGAIN_MS;
         let group = self.groups.known.get_mut(&asked.group);
         if let Some((cursor, _)) = group.and_then(|group| group.cursor_of(asked)) {
             cursor.is_reading = false;

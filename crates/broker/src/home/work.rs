@@ -98,10 +98,16 @@ pub(super) struct Scan {
 /// The name of a debt of a group (`groups::peers`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hand)]
 pub(super) struct DebtId {
-    /// The run that has left; 0: no node had members.
+    /// The run that has left; 0: no node had members; [`DebtId::EARLIER`].
     pub of: u64,
-    /// The offset of the record by which it left.
+    /// The offset of the record by which it left; or of the last message of the debt.
     pub until: u64,
+}
+
+impl DebtId {
+    /// A debt of the node itself, in a log of its own: the messages between the place that a
+    /// session knew and the begin of its group after a start.
+    pub const EARLIER: u64 = u64::MAX;
 }
 
 /// A page that a group waits for, and the home's own number of its partition.
@@ -110,6 +116,8 @@ pub(super) struct GroupScan {
     pub local: u32,
     /// The name of the group.
     pub group: Box<[u8]>,
+    /// The group is this one of its name.
+    pub generation: u64,
     /// The debt of another node that is read; none: the group's own cursor.
     pub debt: Option<DebtId>,
 }

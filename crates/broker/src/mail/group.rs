@@ -24,7 +24,7 @@ pub enum GroupRequest {
 #[derive(Clone, Debug)]
 pub enum GroupLetter {
     /// A subscription is a member of its group at this home.
-    Joined(Member),
+    Joined(Box<JoinedGroup>),
     /// A message for one member.
     Message(GroupMessage),
     /// A session has ended that was in groups, because its client begins a new one: the edge of
@@ -49,6 +49,16 @@ pub struct JoinGroup {
     /// The positions of the group that the member's session knows, sorted by partition: a home
     /// that does not know the group continues there.
     pub since: Vec<PartitionCursor>,
+}
+
+/// A subscription is a member of its group at a home.
+#[derive(Clone, Debug, Hand)]
+pub struct JoinedGroup {
+    /// The member.
+    pub member: Member,
+    /// In each partition of the home: the members of the group have acknowledged everything up to
+    /// here. After a start, the group continues there.
+    pub through: Vec<(PartitionId, u64)>,
 }
 
 /// A member leaves its group. The messages that it has not acknowledged go to others, or stay with

@@ -13,6 +13,7 @@ mod engine_retained;
 mod engine_waits;
 mod eviction;
 mod filters;
+mod groups;
 mod groups_nodes;
 mod once;
 mod script;

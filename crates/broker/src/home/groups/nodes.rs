@@ -116,7 +116,7 @@ impl Group {
     }
 
     /// Whether the messages of a debt are acknowledged.
-    fn has_paid(&self, inherited: &Inherited) -> bool {
+    pub(super) fn has_paid(&self, inherited: &Inherited) -> bool {
         let Inherited { local, id, cursor } = inherited;
         let is_of = |debt: Option<DebtId>| debt == Some(*id);
         !cursor.is_behind
@@ -138,7 +138,7 @@ impl Group {
         self.inherited.retain(|it| it.local != local || debts.iter().any(|debt| debt.id == it.id));
         for Debt { id, after, .. } in debts {
             if !self.inherited.iter().any(|it| (it.local, it.id) == (local, *id)) {
-                let cursor = Cursor { after: *after, is_behind: true, is_reading: false };
+                let cursor = Cursor { after: *after, is_behind: true, ..Cursor::default() };
                 self.inherited.push(Inherited { local, id: *id, cursor });
             }
         }

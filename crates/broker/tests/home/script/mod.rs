@@ -2,6 +2,7 @@
 
 pub mod disk;
 pub mod engine;
+mod groups;
 mod text;
 
 use crate::support::{START, START_MS, Setup};
@@ -205,6 +206,7 @@ impl World {
                 })
             }
             ["filter" | "scan", ..] => filter_request(words),
+            ["join" | "leave" | "done" | "return", ..] => ToHome::Group(groups::request(words)),
             ["positions", _] => ToHome::Positions,
             ["unfilter", _, filter] => ToHome::RemoveFilter { filter: slice(filter) },
             ["credit", _, bytes] => ToHome::Credit { bytes: bytes.parse().unwrap() },

@@ -76,6 +76,23 @@ fn filter_page(page: &FilterPage) -> String {
     )
 }
 
+fn group_text(letter: &GroupLetter) -> String {
+    match letter {
+        GroupLetter::Joined(joined) => {
+            let through = joined.through.iter().map(|(_, offset)| offset.to_string());
+            let through: Vec<String> = through.collect();
+            format!("joined m{} through {}", joined.member.number, through.join(" "))
+        }
+        GroupLetter::Message(message) => format!(
+            "to m{} {} through {}",
+            message.member.number,
+            record(&message.record),
+            message.through
+        ),
+        GroupLetter::Ended { .. } => format!("{letter:?}"),
+    }
+}
+
 pub fn text_of(letter: &ToEdge) -> String {
     match letter {
         ToEdge::Granted(grant) => granted(grant),
@@ -133,10 +150,10 @@ pub fn text_of(letter: &ToEdge) -> String {
             RequestClass::Pages(_) => format!("consumed {requests} pages"),
         },
         ToEdge::RetainedFound(found) => found_text(found),
+        ToEdge::Group(letter) => group_text(letter),
         ToEdge::Claimed { .. }
         | ToEdge::TakenOver { .. }
         | ToEdge::WillLeft { .. }
-        | ToEdge::Group(_)
         | ToEdge::RecordFound(_)
         | ToEdge::SessionsSleep(_) => format!("{letter:?}"),
         ToEdge::Stalled { is_stalled: true, .. } => "stalled".into(),

@@ -13,8 +13,8 @@ use crate::edge::Edge;
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
 use crate::mail::{
-    GroupDone, GroupLetter, GroupMessage, GroupRequest, HomeId, JoinGroup, LeaveGroup, Member,
-    PartitionCursor, PartitionId, ToHome,
+    GroupDone, GroupLetter, GroupMessage, GroupRequest, HomeId, JoinGroup, JoinedGroup, LeaveGroup,
+    Member, PartitionCursor, PartitionId, ToHome,
 };
 use crate::position::Position;
 use crate::protocol::flag;
@@ -113,17 +113,25 @@ impl Edge {
     /// A letter about groups.
     pub(crate) fn group_letter(&mut self, letter: GroupLetter) {
         match letter {
-            GroupLetter::Joined(member) => self.group_joined(member),
+            GroupLetter::Joined(joined) => self.group_joined(*joined),
             GroupLetter::Message(message) => self.group_message(message),
             GroupLetter::Ended { client, groups } => self.groups_ended(client, &groups),
         }
     }
 
     /// A home has taken a member into its group.
-    fn group_joined(&mut self, member: Member) {
+    fn group_joined(&mut self, joined: JoinedGroup) {
+        let JoinedGroup { member, through } = joined;
+        let epoch_of = |partition| self.links.epochs.of(partition, &self.settings);
+        let cursors: Vec<PartitionCursor> = through
+            .into_iter()
+            .map(|(partition, offset)| (partition, Position { epoch: epoch_of(partition), offset }))
+            .map(|(partition, position)| PartitionCursor { partition, position })
+            .collect();
         let Some((index, membership)) = self.membership(member) else {
             return;
         };
+        cursors.into_iter().for_each(|cursor| membership.note_cursor(cursor));
         membership.unjoined = membership.unjoined.saturating_sub(1);
         if membership.unjoined == 0
             && let Some(place) = membership.place.take()
@@ -147,12 +155,11 @@ impl Edge {
     fn group_message(&mut self, message: GroupMessage) {
         let GroupMessage { member, partition, topic, record, through } = message;
         let epoch = self.links.epochs.of(partition, &self.settings);
-        let Some((index, membership)) = self.membership(member) else {
-            return;
-        };
-        if membership.is_leaving {
+        // One that has left may be forgotten here, and its home waits for this message.
+        let joined = self.membership(member).filter(|(_, it)| !it.is_leaving);
+        let Some((index, membership)) = joined else {
             return self.group_done(member.number, (partition, offset_of_record(&record)), true);
-        }
+        };
         let position = Position { epoch, offset: through };
         membership.note_cursor(PartitionCursor { partition, position });
         membership.waiting.push_back(ForMember { partition, topic, record });
