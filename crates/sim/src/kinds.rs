@@ -37,3 +37,12 @@ pub fn draw_mqtt(first: usize, plan: &Plan) -> Vec<Box<dyn Client>> {
     let draw = |id| -> Box<dyn Client> { Box::new(MqttClient::new(id, plan, &mut random)) };
     (first..first + plan.mqtt_clients).map(draw).collect()
 }
+
+/// Draws the members of groups, with numbers from `first`.
+pub fn draw_members(first: usize, plan: &Plan) -> Vec<Box<dyn Client>> {
+    let mut random = Prng::new(plan.seed ^ 0x6d65_6d62);
+    let draw = |(id, group): (usize, &usize)| -> Box<dyn Client> {
+        Box::new(MqttClient::member(id, plan, &mut random, *group))
+    };
+    (first..).zip(&plan.groups.members).map(draw).collect()
+}

@@ -16,6 +16,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
 
+/// The number of worlds that are named for each kind of failure.
+const SEEDS_MAX: usize = 8;
 /// The maximum number of a client's actions, without `--trace`.
 const LINES_MAX: usize = 60;
 
@@ -131,7 +133,7 @@ fn sweep(arguments: &Arguments) -> ExitCode {
     let (mut passed, mut failed) = (0, 0);
     let (mut deliveries, mut publications, mut holes, mut turns) = (0, 0, 0, 0);
     let mut reached = sim::world::Reached::default();
-    let mut kinds: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let mut kinds: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for seed in arguments.first..arguments.first + arguments.seeds {
         let result = catch_unwind(AssertUnwindSafe(|| sim::run(seed, arguments.options())));
         let Ok(outcome) = result else {
@@ -155,16 +157,16 @@ fn sweep(arguments: &Arguments) -> ExitCode {
             failed += 1;
             let kind: String =
                 failure.text.chars().filter(|letter| !letter.is_ascii_digit()).collect();
-            let entry = kinds.entry(kind).or_insert((0, seed));
-            entry.0 += 1;
+            kinds.entry(kind).or_default().push(seed);
             if !arguments.keep_going {
                 tell(seed, arguments);
                 break;
             }
         }
     }
-    for (kind, (count, seed)) in &kinds {
-        println!("{count:>5} x (first: seed {seed}) {kind}");
+    for (kind, seeds) in &kinds {
+        let first = &seeds[..seeds.len().min(SEEDS_MAX)];
+        println!("{:>5} x (first: seeds {first:?}) {kind}", seeds.len());
     }
     let seconds = began.elapsed().as_secs_f64();
     println!(

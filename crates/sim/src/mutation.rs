@@ -129,11 +129,19 @@ pub enum Mutation {
     SharedId,
     /// CONNACK tells the contrary about the session.
     LieAboutSession,
+    /// A message of a group is lost on its way to a member.
+    LoseShared,
+    /// A message that a member gives back counts as acknowledged.
+    LoseReturned,
+    /// A group does not hear that a member has acknowledged a message.
+    ForgetDone,
+    /// A group forgets the sessions that sleep.
+    ForgetSleeper,
 }
 
 impl Mutation {
     /// All planted bugs.
-    pub const ALL: [Mutation; 55] = [
+    pub const ALL: [Mutation; 59] = [
         Mutation::SkipReplayed,
         Mutation::LoseMessage,
         Mutation::RepeatPage,
@@ -189,6 +197,10 @@ impl Mutation {
         Mutation::DupIsKnown,
         Mutation::SharedId,
         Mutation::LieAboutSession,
+        Mutation::LoseShared,
+        Mutation::LoseReturned,
+        Mutation::ForgetDone,
+        Mutation::ForgetSleeper,
     ];
 }
 

@@ -15,7 +15,10 @@ mod run;
 
 pub use events::Events;
 pub use lives::Lives;
-pub use mqtt::{Delivered, Fate, MqttCounts, MqttModel, MqttSession, MqttSubscription, WillEnd};
+pub use mqtt::{
+    Delivered, Fate, GroupDelivery, GroupEnd, GroupSpan, MqttCounts, MqttGroup, MqttModel,
+    MqttSession, MqttSubscription, WillEnd,
+};
 pub use run::{Hole, Run, SKIPPED, check_skip};
 
 use crate::plan::Plan;

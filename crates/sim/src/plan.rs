@@ -1,6 +1,8 @@
 //! The plan of a world, drawn from its seed: the node's settings, its topics, its clients and its
 //! faults.
 
+mod mqtt;
+
 use crate::faults::{ClientFaults, Crash, DiskFaults, MailFaults, NetFaults};
 use crate::mutation::Mutation;
 use crate::world::Options;
@@ -9,9 +11,10 @@ use broker::filters::FilterTrie;
 use broker::mail::{Code, PartitionId};
 use broker::settings::{
     CompressionSettings, Durability, EntitlementSettings, LagPolicy, Limits, LogSettings,
-    MqttSettings, OlderEpoch, RuleSettings, Settings, SysSettings, TicketKey, TicketSettings,
+    OlderEpoch, RuleSettings, Settings, SysSettings, TicketKey, TicketSettings,
 };
 use broker::topic::Filter;
+pub use mqtt::Groups;
 use std::sync::Arc;
 use stdx::prng::Prng;
 
@@ -66,6 +69,8 @@ pub struct Plan {
     pub beside: Vec<Beside>,
     /// Clients of MQTT, in some worlds.
     pub mqtt_clients: usize,
+    /// Groups of shared subscriptions, in some worlds.
+    pub groups: Groups,
     /// The duration of actions and faults, in virtual milliseconds.
     pub active_ms: u64,
     /// The mean time between a client's actions.
@@ -153,6 +158,7 @@ impl Plan {
             has_json: mutation == Some(Mutation::OtherEpochInJson),
             beside: draw_beside(seed, big, mutation),
             mqtt_clients: 0,
+            groups: Groups::default(),
             active_ms,
             pace_ms: if big { 700 } else { [3, 15, 60][random.below(3) as usize] },
             lossless,
@@ -254,38 +260,6 @@ impl Plan {
         if options.mqtt && self.mqtt_clients == 0 {
             self.add_mqtt(options.scale == Scale::Big, options.mutation);
         }
-    }
-
-    /// Adds clients of MQTT; drawn separately, so that worlds without them do not change.
-    pub fn add_mqtt(&mut self, big: bool, mutation: Option<Mutation>) {
-        let mut random = Prng::new(self.seed ^ 0x006d_7174);
-        self.mqtt_clients = if big { 200 } else { random.between(1, 5) as usize };
-        // Sessions expire, and wills wait.
-        self.active_ms += random.below(3) * 1_000;
-        if mutation.is_some() {
-            self.active_ms = self.active_ms.max(3_500);
-            self.mqtt_clients = 5;
-            self.retain = 0.2;
-        }
-        let Some(settings) = Arc::get_mut(&mut self.settings) else {
-            return;
-        };
-        let mut pick = |choices: [u32; 3]| choices[random.below(3) as usize];
-        settings.mqtt = MqttSettings {
-            is_on: true,
-            inflight_max: pick([1, 4, 128]) as u16,
-            receive_max: pick([1, 4, 256]) as u16,
-            topic_alias_max: pick([0, 2, 16]) as u16,
-            topic_aliases_sent_max: 0,
-            session_expiry_v3_s: pick([2, 86_400, u32::MAX]),
-            ..MqttSettings::default()
-        };
-    }
-
-    /// Whether sessions of MQTT outlive the node: their log is on disk.
-    pub fn keeps_sessions(&self) -> bool {
-        let (_, partition) = self.settings.locate("$mqtt/s/client");
-        self.settings.log_on_disk(partition).is_some()
     }
 
     /// Whether few events are permitted per second.

@@ -20,7 +20,7 @@ use crate::mesh::{Mesh, SimMailbox};
 use crate::mutation::Saboteur;
 use crate::native::NativeClient;
 use crate::network::{Network, SimNet, fold};
-use crate::oracle::Oracle;
+use crate::oracle::{MqttGroup, Oracle};
 use crate::plan::Plan;
 use crate::witness::Witness;
 use broker::now::Now;
@@ -133,6 +133,7 @@ impl World {
         let clients = draw_clients(&plan, &mut random);
         let mut oracle = Oracle::default();
         oracle.tracing = options.tracing;
+        oracle.mqtt.groups = MqttGroup::all(&plan.groups.filters);
         disks.borrow_mut().unix_ms = START_UNIX_MS;
         match disks.borrow_mut().open(&plan.settings) {
             Ok(durable) => plan.start(false, durable),
@@ -613,6 +614,7 @@ fn draw_clients(plan: &Plan, random: &mut Prng) -> Vec<Box<dyn Client>> {
     }
     clients.extend(crate::kinds::draw_beside(clients.len(), plan));
     clients.extend(crate::kinds::draw_mqtt(clients.len(), plan));
+    clients.extend(crate::kinds::draw_members(clients.len(), plan));
     if plan.has_events {
         clients.push(Box::new(Witness::new(clients.len(), plan)));
     }

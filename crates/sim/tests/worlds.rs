@@ -75,6 +75,7 @@ fn worlds_of_mqtt_have_no_failure() {
         reached.mqtt_resent,
         reached.mqtt_takeovers,
         reached.mqtt_wills,
+        reached.mqtt_handed_on,
     ];
     assert!(rare.iter().all(|count| *count > 0), "{reached:?}");
 }

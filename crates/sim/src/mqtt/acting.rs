@@ -2,7 +2,6 @@
 
 use super::{MqttClient, Stage};
 use crate::client::{Context, Phase};
-use wire::mqtt::ClientPacket;
 
 /// The time between looks in the calm, once everything has come; milliseconds.
 const CALM_MS: u64 = 10_000;
@@ -28,7 +27,8 @@ impl MqttClient {
             8..=12 => self.unsubscribe(context),
             13..=16 => self.say_goodbye(context),
             17..=20 => self.take_over(context),
-            21..=23 => self.send(context, &ClientPacket::PingReq),
+            21..=23 => self.ping(context),
+            31..=45 if self.membership.is_some() => self.ping(context),
             24..=30 => {
                 let with_reset = self.peer.random.chance(0.5);
                 self.peer.leave(context, with_reset);

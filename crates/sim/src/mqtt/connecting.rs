@@ -22,6 +22,7 @@ impl MqttClient {
     /// Connects to a random edge.
     pub(super) fn connect(&mut self, context: &mut Context<'_>) {
         self.settle_withdrawal(context);
+        self.begin_line(context);
         self.connections += 1;
         let is_calm = context.phase != Phase::Active;
         let is_persistent = self.habits.is_persistent;
@@ -55,7 +56,6 @@ impl MqttClient {
             receive_max,
             // Version 3 cannot be told.
             node_receive_max: context.plan.settings.mqtt.receive_max,
-            began_ms: context.now_ms,
             asked_ms: context.now_ms,
             is_clean,
             expiry_s,
@@ -190,9 +190,9 @@ impl MqttClient {
             self.line.node_receive_max = receive_max.map_or(u16::MAX, NonZeroU16::get);
             self.line.alias_max = properties.topic_alias_maximum().unwrap_or(0);
         }
+        self.continue_span(context);
         self.presence.accepted(&attempt, self.peer.link());
         self.stage = Stage::Connected;
-        self.line.began_ms = context.now_ms;
         self.peer.act_at_ms = context.now_ms;
         self.resend(context);
         true
@@ -274,6 +274,7 @@ impl MqttClient {
     /// The connection has ended, by the client itself or otherwise.
     pub(super) fn lost(&mut self, context: &mut Context<'_>, is_own: bool) {
         let attempt = self.attempt();
+        self.end_line(context, is_own);
         match self.stage {
             Stage::Offline => {}
             Stage::Connecting => {
@@ -284,7 +285,8 @@ impl MqttClient {
                 }
             }
             Stage::Connected => {
-                let earliest_ms = if is_own { context.now_ms } else { self.line.began_ms };
+                // CONNACK may wait for the disk longer than the connection lasts at the node.
+                let earliest_ms = if is_own { context.now_ms } else { self.line.asked_ms };
                 self.presence.ended(earliest_ms);
                 // A connection may break before the node has read DISCONNECT.
                 if let Some((expiry_s, is_sure)) = self.line.changed_expiry {
@@ -305,6 +307,7 @@ impl MqttClient {
     pub(super) fn take_over(&mut self, context: &mut Context<'_>) {
         context.oracle.note(self.peer.id, || "takes its own session over".into());
         self.ghosts.extend(self.peer.abandon());
+        self.end_line(context, true);
         self.connect(context);
     }
 
@@ -320,6 +323,11 @@ impl MqttClient {
         self.line.changed_expiry = ends.then_some((0, true));
         self.line.is_leaving = true;
         self.line.withdraws_will = !keeps_will;
+        // With requests before it, the node may see the end before it comes to DISCONNECT.
+        let waits = self.session.outgoing.iter().any(|it| !it.is_received);
+        if waits || !self.line.subscribing.is_empty() || !self.line.unsubscribing.is_empty() {
+            self.wills.doubt();
+        }
         if ends {
             self.wills.doubt(); // its delay ends with the session
         }

@@ -8,12 +8,12 @@ use wire::mqtt::{Ack, Attempt, ClientPacket, PacketId, Publish};
 
 /// A message that was found among the publications.
 #[derive(Clone, Copy)]
-struct Message {
-    publication: usize,
-    topic: usize,
-    qos: u8,
-    attempt: Option<Attempt>,
-    is_retained: bool,
+pub(super) struct Message {
+    pub publication: usize,
+    pub topic: usize,
+    pub qos: u8,
+    pub attempt: Option<Attempt>,
+    pub is_retained: bool,
 }
 
 impl MqttClient {
@@ -21,6 +21,9 @@ impl MqttClient {
     pub(super) fn on_publish(&mut self, context: &mut Context<'_>, publish: &Publish<'_>) {
         let result = self.identify(context, publish).and_then(|message| {
             context.oracle.note(self.peer.id, || format!("   publication {}", message.publication));
+            if self.membership.is_some() {
+                return self.take_shared(context, &message);
+            }
             self.check_identifier(context, &message)?;
             let is_repeat = self.check_repeat(context, &message)?;
             self.take(context, &message, is_repeat);
@@ -67,7 +70,7 @@ impl MqttClient {
     }
 
     /// Checks that the identifier is free, and that the client has room.
-    fn check_identifier(
+    pub(super) fn check_identifier(
         &mut self,
         context: &mut Context<'_>,
         message: &Message,
@@ -202,7 +205,7 @@ impl MqttClient {
     }
 
     /// Answers a message with an identifier in time.
-    fn take_attempt(&mut self, context: &mut Context<'_>, message: &Message) {
+    pub(super) fn take_attempt(&mut self, context: &mut Context<'_>, message: &Message) {
         let Message { publication, qos, attempt, .. } = *message;
         let Some(Attempt { packet_id, .. }) = attempt else {
             return;
@@ -272,8 +275,10 @@ impl MqttClient {
                 Answer::Complete => ClientPacket::PubComp(ack),
             };
             self.send(context, &packet);
-            if answer != Answer::Received {
-                self.line.open.remove(&id.get());
+            if answer != Answer::Received
+                && let Some(open) = self.line.open.remove(&id.get())
+            {
+                self.acknowledged_shared(open.publication);
             }
         }
     }

@@ -78,7 +78,6 @@ pub(super) struct Line {
     /// The offsets that were known when the connection first asked for the retained message of a
     /// topic. Its answer may come late, and also behind the next SUBACK.
     pub first_known: BTreeMap<usize, u64>,
-    pub began_ms: u64,
     pub asked_ms: u64,
     pub is_clean: bool,
     pub expiry_s: u32,

@@ -17,7 +17,7 @@ impl MqttClient {
         let mut retained = BTreeMap::new();
         for at in &wishes {
             let filter = self.wishes[*at].filter.clone();
-            if !self.wishes[*at].is_no_local {
+            if !self.wishes[*at].is_no_local && self.membership.is_none() {
                 self.expect_retained(context, &filter, &mut retained);
             }
             self.session.asked.insert(filter);
@@ -25,7 +25,7 @@ impl MqttClient {
         let filters: Vec<(String, u8, bool)> = wishes
             .iter()
             .map(|at| &self.wishes[*at])
-            .map(|wish| (wish.filter.clone(), wish.qos, wish.is_no_local))
+            .map(|wish| (self.spelled(&wish.filter), wish.qos, wish.is_no_local))
             .collect();
         let items: Vec<SubscribeItem<'_>> = filters
             .iter()
@@ -82,6 +82,7 @@ impl MqttClient {
         if let Some(at) = self.session.granted.remove(filter) {
             let session = &mut context.oracle.mqtt.sessions[self.session.number];
             session.subscriptions[at].until = Some(moment);
+            self.end_span(context, moment);
         }
         let id = self.session.next_id(&self.line);
         self.line.unsubscribing.insert(id.get());
@@ -91,7 +92,8 @@ impl MqttClient {
             asked.retained.clear();
             asked.ended.extend(ended);
         }
-        let filters = [filter.as_str()];
+        let spelled = self.spelled(filter);
+        let filters = [spelled.as_str()];
         let packet = Unsubscribe {
             packet_id: id,
             properties: Properties::default(),
@@ -144,7 +146,8 @@ impl MqttClient {
         let subscriptions = &mut context.oracle.mqtt.sessions[self.session.number].subscriptions;
         subscriptions.push(MqttSubscription {
             filter: wish.filter.clone(),
-            qos: wish.qos,
+            // A member alone misses what others get.
+            qos: if self.membership.is_some() { 0 } else { wish.qos },
             is_no_local: wish.is_no_local,
             weakened,
             is_alone: wish.is_alone,
@@ -153,6 +156,7 @@ impl MqttClient {
             until: None,
         });
         self.session.granted.insert(wish.filter.clone(), subscriptions.len() - 1);
+        self.begin_span(context, since);
     }
 
     /// UNSUBACK.

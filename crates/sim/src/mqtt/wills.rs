@@ -59,6 +59,7 @@ impl Wills {
 
     /// The client has left with DISCONNECT; `is_sure` if the node has read it.
     pub fn withdraw(&mut self, is_sure: bool) {
+        let is_sure = is_sure && self.present.is_some_and(|will| !will.is_doubtful);
         self.settle(if is_sure { Fate::Cancelled } else { Fate::Open });
     }
 

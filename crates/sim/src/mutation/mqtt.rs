@@ -4,7 +4,9 @@
 
 use super::{Mutation, Saboteur};
 use crate::network::LinkId;
-use broker::mail::{Leave, PartitionCursor, Publish, ToEdge, ToHome};
+use broker::mail::{
+    GroupLetter, GroupRequest, Leave, Member, PartitionCursor, Publish, ToEdge, ToHome,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::codec::Step;
 use wire::mqtt::{
@@ -41,6 +43,11 @@ impl Saboteur {
             {
                 found.records.pop();
             }
+            (ToEdge::Group(GroupLetter::Message(message)), Some(Mutation::LoseShared))
+                if self.strikes() =>
+            {
+                message.member.number = Member::ASLEEP;
+            }
             _ => {}
         }
     }
@@ -53,6 +60,7 @@ impl Saboteur {
                 self.strikes += 1;
                 claim.is_clean = false;
             }
+            (ToHome::Group(request), Some(mutation)) => self.on_group_request(request, mutation),
             (ToHome::Leave(Leave { session: Some(session), .. }), Some(mutation)) => match mutation
             {
                 Mutation::LoseReleases if session.open.iter().any(|open| open.is_received) => {
@@ -81,6 +89,25 @@ impl Saboteur {
                 }
                 _ => {}
             },
+            _ => {}
+        }
+    }
+
+    fn on_group_request(&mut self, request: &mut GroupRequest, mutation: Mutation) {
+        match (request, mutation) {
+            (GroupRequest::Done(done), Mutation::LoseReturned) if done.is_returned => {
+                self.strikes += 1;
+                done.is_returned = false;
+            }
+            (GroupRequest::Done(done), Mutation::ForgetDone)
+                if !done.is_returned && self.strikes() =>
+            {
+                done.number = Member::ASLEEP;
+            }
+            (GroupRequest::Leave(leave), Mutation::ForgetSleeper) if leave.until_ms > 0 => {
+                self.strikes += 1;
+                leave.until_ms = 0;
+            }
             _ => {}
         }
     }

@@ -19,6 +19,7 @@ impl Mutation {
     /// Whether it needs clients of MQTT.
     pub fn needs_mqtt(self) -> bool {
         self.changes_packets()
+            || self.needs_groups()
             || matches!(
                 self,
                 Mutation::LoseWill
@@ -30,6 +31,17 @@ impl Mutation {
                     | Mutation::InheritClean
                     | Mutation::CursorAhead
             )
+    }
+
+    /// Whether it needs groups of shared subscriptions.
+    pub fn needs_groups(self) -> bool {
+        matches!(
+            self,
+            Mutation::LoseShared
+                | Mutation::LoseReturned
+                | Mutation::ForgetDone
+                | Mutation::ForgetSleeper
+        )
     }
 
     /// Whether it changes packets of MQTT on their way.

@@ -4,9 +4,11 @@
 //! A PUBLISH packet has no position, so clients report publications, and the offsets come from
 //! other clients and from the auditor, who reads all history.
 
+mod groups;
 mod judge;
 mod wills;
 
+pub use groups::{GroupDelivery, GroupEnd, GroupSpan, MqttGroup};
 pub use wills::{Fate, WillEnd};
 
 use super::Source;
@@ -16,6 +18,8 @@ use super::Source;
 pub struct MqttModel {
     /// All sessions, each from its begin to its end.
     pub sessions: Vec<MqttSession>,
+    /// Groups of shared subscriptions.
+    pub groups: Vec<MqttGroup>,
     /// Acknowledged publications: who got the acknowledgement, and the moment.
     pub accepted: Vec<(usize, Source, u64)>,
     /// Wills of accepted connections.
@@ -54,6 +58,10 @@ pub struct MqttCounts {
     pub retained: u64,
     /// Identifiers that a node used again after it had died, while the client waited for PUBREL.
     pub ids_reused: u64,
+    /// Messages to members of groups.
+    pub shared: u64,
+    /// The part of these that another connection had before.
+    pub handed_on: u64,
 }
 
 /// One session, over all its connections.

@@ -135,6 +135,10 @@ pub struct Reached {
     pub mqtt_ids_reused: u64,
     /// Wills that nodes published.
     pub mqtt_wills: u64,
+    /// Messages to members of groups.
+    pub mqtt_shared: u64,
+    /// The part of these that another connection had before.
+    pub mqtt_handed_on: u64,
 }
 
 impl Reached {
@@ -149,6 +153,8 @@ impl Reached {
         self.mqtt_continued += counts.continued;
         self.mqtt_takeovers += counts.took_over;
         self.mqtt_ids_reused += counts.ids_reused;
+        self.mqtt_shared += counts.shared;
+        self.mqtt_handed_on += counts.handed_on;
     }
 }
 

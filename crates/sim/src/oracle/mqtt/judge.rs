@@ -25,6 +25,7 @@ impl Oracle {
                 }
             }
         }
+        self.judge_groups(plan);
         self.judge_accepted(plan);
         self.judge_wills(plan);
     }
