@@ -144,6 +144,11 @@ impl Clients {
         }
     }
 
+    /// Whether the log has, or may have, the session of a name.
+    pub fn is_kept(&self, name: &[u8]) -> bool {
+        self.kept.contains(name)
+    }
+
     /// The connection that has a name.
     pub fn holder_of(&self, name: &[u8]) -> Option<(EdgeId, Key)> {
         let client = self.known.get(name).filter(|client| client.session.is_none())?;
@@ -236,8 +241,8 @@ impl Home {
         let Some(before) = self.clients.remove(&name) else {
             return;
         };
+        // The edge has the old session removed from its log, and waits for that before CONNACK.
         if is_clean {
-            self.keep_session(&name, None, None, turn);
             let asleep = before.session.iter().flat_map(|session| &session.subscriptions);
             let groups: Vec<Slice> = asleep.filter_map(|it| it.group()).collect();
             if !groups.is_empty() {
@@ -271,8 +276,12 @@ impl Home {
             return session_kept(asker, turn);
         };
         let session = session.filter(|session| session.expires_ms > turn.now_ms);
-        let is_over = waiting.as_ref().is_some_and(|waiting| waiting.is_clean);
-        self.keep_session(&name, session.as_deref().filter(|_| !is_over), asker, turn);
+        // The edge of the next connection has the end of a session written.
+        if session.is_some() || waiting.is_none() {
+            self.keep_session(&name, session.as_deref(), asker, turn);
+        } else {
+            session_kept(asker, turn);
+        }
         match waiting {
             Some(waiting) => {
                 let Waiting { holder, is_clean } = *waiting;

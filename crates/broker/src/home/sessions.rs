@@ -44,7 +44,7 @@ pub(super) fn session_kept(asker: Asker, turn: &mut Turn<'_>) {
 
 impl Home {
     /// Writes a session, or its end, where its log is on disk. The asker gets an answer when the
-    /// log has it.
+    /// log has it. An asker may repeat the end of a session, because the log may refuse it.
     pub(super) fn keep_session(
         &mut self,
         name: &[u8],
@@ -56,7 +56,11 @@ impl Home {
         let (rule, partition) = self.settings.locate(&topic);
         let is_on_disk = self.settings.log_of(partition).durability == Durability::Disk;
         let is_too_long = topic.len() > NAME_BYTES_MAX; // its escapes have made it so
-        if !is_on_disk || is_too_long || !self.clients.note_kept(name, session.is_some()) {
+        let is_needed = match (session, asker) {
+            (None, Some(_)) => self.clients.is_kept(name),
+            (Some(_), _) | (None, None) => self.clients.note_kept(name, session.is_some()),
+        };
+        if !is_on_disk || is_too_long || !is_needed {
             return session_kept(asker, turn);
         }
         let mut payload = Vec::new();

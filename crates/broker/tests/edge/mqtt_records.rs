@@ -120,3 +120,30 @@ fn a_log_that_hangs() {
         disks go => a: pubcomp 7 0x92, closed
     " }
 }
+
+/// A new session ends the one before. Its client learns that when the log knows it, also where the
+/// new session does not last: otherwise the old one would be back after a crash of the node.
+#[test]
+fn a_new_session_ends_the_one_before() {
+    script! { sessions_on_disk, "
+        a: mqtt connect anna expiry=60
+        disks go => a: connack 0
+        a: mqtt sub 1 news 1
+        disks go => a: suback 1 1
+        a: reset
+        disks go
+        b: mqtt connect anna clean
+        b: mqtt ping
+        disks go
+            b: connack 0
+            b: pingresp
+        b: mqtt disconnect => b: closed
+        disks go
+        c: mqtt connect anna => c: connack 0
+        c: mqtt disconnect => c: closed
+        d: mqtt connect anna expiry=60
+        disks go => d: connack 0
+        e: mqtt connect anna clean => d: disconnect 0x8e, closed
+        disks go => e: connack 0
+    " }
+}

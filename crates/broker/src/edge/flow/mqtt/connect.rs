@@ -396,7 +396,7 @@ impl Edge {
             properties: if is_v5 { properties[..].into() } else { Properties::default() },
         };
         self.send_mqtt_packet(index, &ServerPacket::ConnAck(answer));
-        self.gate_mqtt(index);
+        self.gate_start(index);
         // A client is lost after one and a half intervals ([MQTT-3.1.2-22]).
         let silence_s = u32::from(keep_alive_s) + u32::from(keep_alive_s).div_ceil(2);
         self.set_ping_interval(index, silence_s);

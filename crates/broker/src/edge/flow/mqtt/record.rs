@@ -34,9 +34,17 @@ const DUP: u8 = 1 << 3;
 impl Edge {
     /// The connection is about to get a packet whose step the log must know first.
     pub(super) fn gate_mqtt(&mut self, index: ConnIndex) {
+        if self.mqtt_of(index).is_some_and(|mqtt| mqtt.lasts()) {
+            self.gate_start(index);
+        }
+    }
+
+    /// The connection is about to get CONNACK. Where its session does not last, the log must know
+    /// that the one before has ended.
+    pub(super) fn gate_start(&mut self, index: ConnIndex) {
         if let Some(mqtt) = self.mqtt_of(index)
             && mqtt.record.is_durable
-            && mqtt.lasts()
+            && (mqtt.lasts() || !mqtt.record.is_shared)
         {
             mqtt.record.is_wanted = true;
             self.connections.slots[index].set(flag::GATED);
@@ -98,7 +106,7 @@ impl Edge {
         if mqtt.record.asked > 0 || mqtt.record.is_refused {
             return;
         }
-        if mqtt.link != Link::Held || !mqtt.lasts() {
+        if mqtt.link != Link::Held || !(mqtt.lasts() || mqtt.record.is_wanted) {
             return self.open_gate(index);
         }
         mqtt.record.note_asked();
@@ -119,7 +127,7 @@ impl Edge {
         let Some(mqtt) = self.mqtt_ref(index) else {
             return;
         };
-        let session = Some(Box::new(self.sleep(index, mqtt)));
+        let session = mqtt.lasts().then(|| Box::new(self.sleep(index, mqtt)));
         let name = Slice::copy_of(&mqtt.name);
         let connection = self.connections.slots.key(index);
         let home = self.home_of_client(&mqtt.name);
