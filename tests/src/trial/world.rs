@@ -21,6 +21,8 @@ pub const NODES: usize = 3;
 pub const TOPIC: &str = "trial";
 /// The node that has a mirror on disk, and little memory.
 pub const MIRRORING: usize = 1;
+/// Messages of each topic that nodes remember: the longest trial's, so that a gap has another cause.
+const HISTORY_MESSAGES_MAX: u32 = 200_000;
 /// Time limit for the engine and the nodes to be as before a fault.
 pub const MENDING: Duration = Duration::from_secs(240);
 
@@ -223,7 +225,9 @@ fn configuration(kafka: &Kafka, number: usize, data: &Path, is_weak: bool) -> St
          [limits]\nlog_stall_timeout = \"3s\"\npage_records_max = 1000\n\
          [engine]\nbootstrap_servers = [{}]\n\
          [[log]]\nname = \"{TOPIC}\"\ndurability = \"engine\"\npartitions_count = {PARTITIONS}\n\
-         age_max = \"1h\"\nbytes_max = \"2GiB\"\nallow_weak = {is_weak}\n{mirror}",
+         age_max = \"1h\"\nbytes_max = \"2GiB\"\nallow_weak = {is_weak}\n{mirror}\
+         [[rule]]\nfilter = \"#\"\nlog = \"{TOPIC}\"\n\
+         history_messages_max = {HISTORY_MESSAGES_MAX}\n",
         servers.join(", ")
     )
 }

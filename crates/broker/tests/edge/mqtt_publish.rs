@@ -578,6 +578,27 @@ fn too_many_publications_under_way() {
     " }
 }
 
+/// Version 3 has no Receive Maximum: its clients may have a publication of each identifier under
+/// way.
+#[test]
+fn version_3_has_no_window() {
+    let two = |settings: &mut Settings| {
+        on(settings);
+        settings.mqtt.receive_max = 2;
+    };
+    script! { two, "
+        a: mqtt connect anna v3 clean => a: connack 0
+        a: mqtt pub 2 x 1 id=3 | pub 2 x 2 id=1 | pub 2 x 3 id=2
+            a: pubrec 3
+            a: pubrec 1
+            a: pubrec 2
+        a: mqtt pubrel 3 => a: pubcomp 3
+        a: mqtt pub 2 x 2 id=1 dup => a: pubrec 1
+        a: mqtt pub 2 x 4 id=3 => a: pubrec 3
+        count published => published 4
+    " }
+}
+
 #[test]
 fn highest_qos_and_retain_of_a_node() {
     let bounded = |settings: &mut Settings| {

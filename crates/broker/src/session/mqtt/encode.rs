@@ -106,9 +106,9 @@ fn published(
     let is_qos_2 = request & QOS_2 != 0;
     if is_qos_2 {
         if reason.is_failure() {
-            mqtt.received.retain(|received| received.id != id.get());
-        } else if let Some(received) = mqtt.received.iter_mut().find(|it| it.id == id.get()) {
-            received.is_answered = true;
+            mqtt.received.release(id.get());
+        } else {
+            mqtt.received.answer(id.get());
         }
     }
     let mut reason = reason;

@@ -18,6 +18,7 @@ pub(crate) mod options;
 pub(crate) mod refusal;
 pub(crate) mod start;
 pub(crate) mod subscribing;
+mod unreleased;
 
 use crate::ids::SubIndex;
 use crate::mail::{SleepingSession, SubscriptionKey, Will};
@@ -28,6 +29,7 @@ use open::Opened;
 use stdx::chunk::Slice;
 use stdx::handing::{Hand, Input, Layout};
 use subscribing::Subscribing;
+pub(crate) use unreleased::{Received, Unreleased};
 use wire::mqtt::Version;
 use wire::websocket::message::Assembler;
 
@@ -73,7 +75,7 @@ pub(crate) struct Mqtt {
     /// Acknowledgements since the session was last written.
     pub acknowledged: u16,
     /// Publications with QoS 2 that the client has not released.
-    pub received: Lean<Received>,
+    pub received: Unreleased,
     /// Messages that the client has not acknowledged in full.
     pub opened: Opened,
     /// SUBSCRIBE packets without an answer.
@@ -147,16 +149,6 @@ pub(crate) enum Link {
     Left,
     /// The client never had its name: the home has refused it, or the connection has ended first.
     Never,
-}
-
-/// A publication with QoS 2 that the client has not released.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
-pub(crate) struct Received {
-    pub id: u16,
-    /// The releases before it: with the identifier they name it within the session.
-    pub released: u64,
-    /// PUBREC was sent.
-    pub is_answered: bool,
 }
 
 /// A retained message that waits for room in the window.

@@ -110,8 +110,8 @@ impl Edge {
             };
             subscriptions.insert(subscription.filter[..].into(), subscription);
         }
-        let received = mqtt.received.iter().map(|it| SleepingReceived {
-            id: it.id,
+        let received = mqtt.received.iter().map(|(id, it)| SleepingReceived {
+            id,
             released: it.released,
             is_answered: it.is_answered,
         });

@@ -9,7 +9,6 @@ use crate::command::{Command, OfMqtt, Publish as Asked};
 use crate::edge::Edge;
 use crate::ids::ConnIndex;
 use crate::notice::Refusal;
-use crate::session::mqtt::Received;
 use crate::session::mqtt::encode::QOS_2;
 use crate::session::mqtt::open::Acknowledged;
 use crate::sys;
@@ -126,7 +125,7 @@ impl Edge {
     ) -> Option<[u8; KEY_BYTES]> {
         let receive_max = usize::from(self.settings.mqtt.receive_max);
         let mqtt = self.mqtt_of(index)?;
-        let known = mqtt.received.iter().find(|received| received.id == id.get()).copied();
+        let known = mqtt.received.get(id.get());
         let released = match known {
             Some(received) if received.is_answered => {
                 self.send_mqtt_packet(index, &ServerPacket::PubRec(Ack::success(id)));
@@ -134,14 +133,15 @@ impl Edge {
             }
             // A connection before this one has not been answered: the home knows the key.
             Some(received) => received.released,
-            None if mqtt.received.len() >= receive_max => {
+            // Version 3 has no such limit, and its clients cannot know of it.
+            None if mqtt.is_v5() && mqtt.received.len() >= receive_max => {
                 self.mqtt_disconnect(index, ReasonCode::ReceiveMaximumExceeded);
                 return None;
             }
             None => {
                 let resumed_at = mqtt.resumed_at.filter(|_| is_repeat);
                 let released = resumed_at.unwrap_or(mqtt.released);
-                mqtt.received.push(Received { id: id.get(), released, is_answered: false });
+                mqtt.received.receive(id.get(), released);
                 released
             }
         };
@@ -158,9 +158,7 @@ impl Edge {
         let Some(mqtt) = self.mqtt_of(index) else {
             return;
         };
-        let before = mqtt.received.len();
-        mqtt.received.retain(|received| received.id != ack.packet_id.get());
-        let is_known = mqtt.received.len() < before;
+        let is_known = mqtt.received.release(ack.packet_id.get());
         // The connection before this one may have ended before the answer reached the client.
         let reason = if is_known || !mqtt.is_v5() || mqtt.is_continued {
             ReasonCode::Success
