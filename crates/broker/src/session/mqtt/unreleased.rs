@@ -9,6 +9,7 @@ use stdx::handing::Hand;
 
 /// See the module. None of them takes the room of a pointer.
 #[derive(Default, Hand)]
+#[expect(clippy::box_collection, reason = "a map in a session has three words, this one has one")]
 pub(crate) struct Unreleased(Option<Box<BTreeMap<u16, Received>>>);
 
 /// A publication with QoS 2 that the client has not released.
