@@ -21,7 +21,8 @@ pub const NODES: usize = 3;
 pub const TOPIC: &str = "trial";
 /// The node that has a mirror on disk, and little memory.
 pub const MIRRORING: usize = 1;
-/// Messages of each topic that nodes remember: the longest trial's, so that a gap has another cause.
+/// Messages of each topic that nodes remember: those of the longest trial, so that no gap is due to
+/// this limit.
 const HISTORY_MESSAGES_MAX: u32 = 200_000;
 /// Time limit for the engine and the nodes to be as before a fault.
 pub const MENDING: Duration = Duration::from_secs(240);
