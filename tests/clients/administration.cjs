@@ -100,7 +100,7 @@ async function addresses(page) {
   const other = await page.context().newPage();
   await other.goto(`${url}admin#/topics/prices/a`);
   const alone = other.getByRole("dialog", { name: "Topic prices/a" });
-  await alone.getByRole("cell", { name: "1.5" }).waitFor();
+  await alone.getByRole("cell", { name: "1.5", exact: true }).waitFor();
   await alone.getByRole("button", { name: "Close" }).click();
   await alone.waitFor({ state: "hidden" });
   await other.waitForFunction(() => location.hash === "#/topics");
