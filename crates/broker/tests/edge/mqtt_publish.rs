@@ -558,13 +558,14 @@ fn a_repetition_of_a_publication_without_an_answer() {
     " }
 }
 
+fn window_of_two(settings: &mut Settings) {
+    on(settings);
+    settings.mqtt.receive_max = 2;
+}
+
 #[test]
 fn too_many_publications_under_way() {
-    let two = |settings: &mut Settings| {
-        on(settings);
-        settings.mqtt.receive_max = 2;
-    };
-    script! { two, "
+    script! { window_of_two, "
         a: mqtt connect anna => a: connack 0
         a: mqtt pub 2 x 1 id=1 | pub 2 x 2 id=2
             a: pubrec 1
@@ -582,11 +583,7 @@ fn too_many_publications_under_way() {
 /// way.
 #[test]
 fn version_3_has_no_window() {
-    let two = |settings: &mut Settings| {
-        on(settings);
-        settings.mqtt.receive_max = 2;
-    };
-    script! { two, "
+    script! { window_of_two, "
         a: mqtt connect anna v3 clean => a: connack 0
         a: mqtt pub 2 x 1 id=3 | pub 2 x 2 id=1 | pub 2 x 3 id=2
             a: pubrec 3

@@ -106,6 +106,7 @@ impl Edge {
         if mqtt.record.asked > 0 || mqtt.record.is_refused {
             return;
         }
+        // Of a session that does not last, only the end of the one before is wanted.
         if mqtt.link != Link::Held || !(mqtt.lasts() || mqtt.record.is_wanted) {
             return self.open_gate(index);
         }
