@@ -199,9 +199,10 @@ impl Mqtt {
         self.resumed_at = session.resumed_at.or(Some(session.released));
         self.opened.wake(open, session.next_id);
         self.gaps = session.gaps.clone().into();
-        let received = session.received.iter().map(|it| {
-            (it.id, Received { released: it.released, is_answered: it.is_answered })
-        });
+        let received = session
+            .received
+            .iter()
+            .map(|it| (it.id, Received { released: it.released, is_answered: it.is_answered }));
         self.received = received.collect();
     }
 }
