@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use end_to_end::curl::curl;
+use end_to_end::metrics::Metrics;
 use end_to_end::process::Process;
 use end_to_end::server::{Place, Server};
 use end_to_end::tools::{cache, crore, node};
@@ -76,13 +77,24 @@ fn each_program_creates_a_token() {
     }
 }
 
+/// npm's `EventSource`, which prints its errors for the message of a failure.
+const REPORTING: &str = "
+const { EventSource: Plain } = require('eventsource');
+globalThis.EventSource = class extends Plain {
+  constructor(url) {
+    super(url);
+    this.addEventListener('open', () => console.log('open'));
+    this.addEventListener('error', ({ code, message }) => console.log('error', code, message));
+  }
+};";
+
 /// npm's `EventSource` replaces the browser's: also after a restart of the node.
 #[test]
 fn the_browsers_part_receives_messages() {
     let (mut place, server) = started();
     let anna = token_of(&place, ("js", "token.mjs"), &["node"]);
     let text = format!(
-        "{}\nconst {{ EventSource }} = require('eventsource');\nglobalThis.EventSource = EventSource;\n\
+        "{}\n{REPORTING}\n\
          const [node, token] = process.argv.slice(2);\n\
          listen(node, ['user/anna/#'], async () => token, (message) => console.log(JSON.stringify(message)));\n",
         program("js", "live.js")
@@ -92,6 +104,9 @@ fn the_browsers_part_receives_messages() {
     let path = script.to_str().expect("a path of ours");
     let url = server.url("");
     let mut listening = Process::start(&mut node(path, &[&url, &anna]));
+    let subscribed = |server: &Server| {
+        Metrics::of(&server.operators).wait_for("crore_subscriptions", |count| count == 1);
+    };
     let operate = |server: &Server, text: &str| {
         let body = json!({"topic": "user/anna/in", "data": text}).to_string();
         let url = server.operators_url("/api/v1/publish");
@@ -105,15 +120,15 @@ fn the_browsers_part_receives_messages() {
         };
         listening.wait_for("the message", is_it);
     };
-    end_to_end::metrics::Metrics::of(&server.operators)
-        .wait_for("crore_subscriptions", |count| count == 1);
+    listening.wait_for("open stream", |line| (line == "open").then_some(()));
+    subscribed(&server);
     operate(&server, "first");
     heard(&mut listening, "first");
     server.process.signal("TERM");
     let _ = server.end();
     let server = place.start();
-    end_to_end::metrics::Metrics::of(&server.operators)
-        .wait_for("crore_subscriptions", |count| count == 1);
+    listening.wait_for("open stream", |line| (line == "open").then_some(()));
+    subscribed(&server);
     operate(&server, "second");
     heard(&mut listening, "second");
 }

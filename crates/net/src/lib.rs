@@ -20,6 +20,9 @@
 //!   fewer bytes than offered, as soon as there is room again; and at no other time.
 //! - **The end of the peer's stream** is [`Read::Ended`]; our own direction stays open until
 //!   [`Net::close`] or [`Net::shutdown_write`].
+//! - **A lost connection is read first.** Bytes that came before the loss are reported by
+//!   `Readable`, and [`Read::Failed`] follows them. Until then writes are taken and dropped, like
+//!   bytes in the buffer of a connection that is lost a moment later.
 //! - **Failure.** [`Event::Closed`], [`Read::Failed`] and [`Write::Failed`] report a lost
 //!   connection. After `Closed` the key is dead and no call is needed; after the other two
 //!   (as after `Ended`) the caller calls `close`, and `Closed` may come before it does.
@@ -78,8 +81,8 @@ pub enum Event {
     Readable(Conn),
     /// There is room again after a write that was blocked or short.
     Writable(Conn),
-    /// The connection is lost, or could not be established. Its key is dead; bytes not yet read
-    /// are gone.
+    /// The connection is lost, or could not be established. Its key is dead; everything that came
+    /// was read.
     Closed {
         /// The lost connection.
         conn: Conn,

@@ -178,6 +178,82 @@ fn a_reset_is_reported_as_closed_and_the_key_is_dead() {
 }
 
 #[test]
+fn bytes_before_a_reset_are_read() {
+    let (mut server, mut client) = (Side::new(), Side::new());
+    let address = server.listen();
+    let mut buffer = [0; 64];
+    // The server knows of the bytes before it knows of the reset, or not.
+    for is_told in [true, false] {
+        let (outgoing, incoming) = pair(&mut client, &mut server, address);
+        client.write_all(outgoing, b"last words");
+        if is_told {
+            server.expect(Event::Readable(incoming));
+        }
+        client.net.close(outgoing, Close::Reset);
+        client.turn();
+        if is_told {
+            server.expect_silence();
+        } else {
+            server.expect(Event::Readable(incoming));
+        }
+        assert_eq!(server.net.write(incoming, &[IoSlice::new(b"lost")]), Write::Wrote(4));
+        assert_eq!(server.net.read(incoming, &mut buffer), Read::Data(10));
+        server.expect(Event::Readable(incoming));
+        let lost = Read::Failed(ErrorKind::ConnectionReset);
+        assert_eq!(server.net.read(incoming, &mut buffer), lost);
+        server.net.close(incoming, Close::Reset);
+        server.expect_silence();
+    }
+    assert_eq!(server.statistics().closed, 2);
+}
+
+#[test]
+fn a_write_that_finds_a_reset_leaves_the_bytes_before_it() {
+    let (mut server, mut client) = (Side::new(), Side::new());
+    let address = server.listen();
+    let (outgoing, incoming) = pair(&mut client, &mut server, address);
+    client.write_all(outgoing, b"last words");
+    client.net.close(outgoing, Close::Reset);
+    client.turn();
+    // Epoll has not reported the loss yet.
+    for _ in 0..2 {
+        assert_eq!(server.net.write(incoming, &[IoSlice::new(b"lost")]), Write::Wrote(4));
+    }
+    server.expect(Event::Readable(incoming));
+    let mut buffer = [0; 64];
+    assert_eq!(server.net.read(incoming, &mut buffer), Read::Data(10));
+    server.expect(Event::Readable(incoming));
+    let lost = Read::Failed(ErrorKind::ConnectionReset);
+    assert_eq!(server.net.read(incoming, &mut buffer), lost);
+    server.net.close(incoming, Close::Reset);
+    server.expect_silence();
+}
+
+#[test]
+fn a_writer_that_waits_for_room_goes_on_after_a_reset() {
+    let (mut server, mut client) = (Side::new(), Side::new());
+    let address = server.listen();
+    let small = Some(4096);
+    let options = ConnectOptions { socket_receive_bytes: small, ..ConnectOptions::default() };
+    let outgoing = client.net.connect(address, &options).expect("begun");
+    client.expect(Event::Connected(outgoing));
+    let (incoming, _) = server.accepted();
+    while let Write::Wrote(_) = server.net.write(incoming, &[IoSlice::new(&[7; 1 << 16])]) {}
+    client.write_all(outgoing, b"last words");
+    server.expect(Event::Readable(incoming));
+    client.net.close(outgoing, Close::Reset);
+    client.turn();
+    server.expect(Event::Writable(incoming));
+    let more = [7; 1 << 16];
+    assert_eq!(server.net.write(incoming, &[IoSlice::new(&more)]), Write::Wrote(more.len()));
+    let mut buffer = [0; 64];
+    assert_eq!(server.net.read(incoming, &mut buffer), Read::Data(10));
+    server.expect(Event::Readable(incoming));
+    let lost = Read::Failed(ErrorKind::ConnectionReset);
+    assert_eq!(server.net.read(incoming, &mut buffer), lost);
+}
+
+#[test]
 fn nobody_listens() {
     let mut client = Side::new();
     // A port without a listener.

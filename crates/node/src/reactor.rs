@@ -226,10 +226,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 Event::Accepted { conn, peer, listener } => self.accept(conn, peer.ip(), listener),
                 Event::Readable(conn) => self.ready.push_back(conn),
                 Event::Writable(conn) => self.edge.writable(conn),
-                Event::Closed { conn, reason } => {
-                    self.leave(conn);
-                    if is_silence(reason) { self.edge.vanished(conn) } else { self.edge.lost(conn) }
-                }
+                Event::Closed { conn, reason } => self.lose(conn, reason),
                 Event::Connected(_) | Event::Woken => {}
             }
         }
@@ -433,9 +430,8 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 }
                 Read::Blocked => {}
                 Read::Ended => self.edge.ended(conn),
-                Read::Failed(_) => {
-                    self.leave(conn);
-                    self.edge.lost(conn);
+                Read::Failed(reason) => {
+                    self.lose(conn, reason);
                     self.net.close(conn, Close::Reset);
                 }
             }
@@ -443,6 +439,11 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 self.flush();
             }
         }
+    }
+
+    fn lose(&mut self, conn: Conn, reason: io::ErrorKind) {
+        self.leave(conn);
+        if is_silence(reason) { self.edge.vanished(conn) } else { self.edge.lost(conn) }
     }
 
     fn pump(&mut self) {

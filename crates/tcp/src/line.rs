@@ -33,12 +33,26 @@ pub(crate) enum State {
     LastAck,
     /// The connection is over, and its owner has not closed it yet.
     Over,
+    /// The peer has reset the connection, and its owner has not read all bytes that came before.
+    Reset,
+    /// The same after silence of the peer.
+    Silent,
 }
 
 impl State {
     /// Whether the application's bytes may still be sent.
     pub fn can_send(self) -> bool {
         matches!(self, State::Established | State::CloseWait)
+    }
+
+    /// Whether the connection is over for the network.
+    pub fn is_over(self) -> bool {
+        self == State::Over || self.is_lost()
+    }
+
+    /// Whether the connection is lost, and bytes of the peer are still to be read.
+    pub fn is_lost(self) -> bool {
+        matches!(self, State::Reset | State::Silent)
     }
 
     /// Whether the peer's bytes may still arrive.

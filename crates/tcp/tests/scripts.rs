@@ -92,6 +92,8 @@ scripts! {
     listener_paused,
     listener_stopped,
     lost_key,
+    lost_unread,
+    lost_unread_blocked,
     mss_huge,
     mss_tiny,
     newreno_recover,

@@ -207,6 +207,7 @@ impl Edge {
 
     /// The network has lost the connection.
     pub fn lost(&mut self, key: Key) {
+        self.finish_input(key);
         if self.connections.slots.get(key).is_some() {
             self.release(ConnIndex(key.index));
         }

@@ -43,6 +43,24 @@ fn wills_of_lost_connections() {
     " }
 }
 
+/// A connection is lost in the turn in which its last packets have come.
+#[test]
+fn last_packets_of_a_lost_connection() {
+    script! { |settings| {
+        on(settings);
+        settings.limits.turn_frames_max = 2;
+    }, "
+        w: mqtt connect willy | sub 1 gone/# 0
+            w: connack 0
+            w: suback 1 0
+        a: mqtt connect anna will=gone/a=bye => a: connack 0
+        a: last mqtt ping | ping | ping | ping | ping | disconnect
+        b: mqtt connect ben will=gone/b=bye => b: connack 0
+        b: last mqtt ping | ping | ping | ping | ping => w: publish gone/b q0 bye
+        count wills => wills 1
+    " }
+}
+
 #[test]
 fn retained_wills() {
     script! { on, "

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::epoll;
 use rustix::io::Errno;
 
-use super::slots::{CONNECTING, DEAD, ROOM_WATCHED, Socket, WRITE_BLOCKED};
+use super::slots::{CONNECTING, DEAD, LOST, ROOM_WATCHED, Socket, WRITE_BLOCKED};
 use super::{Kernel, Listener, interest, token};
 use crate::system::DESCRIPTORS_MAX;
 use crate::{Conn, Copying, Passing, SendCopies};
@@ -231,7 +231,8 @@ impl Kernel {
     fn handed_at(&self, index: u32) -> Option<Conn> {
         let conn = self.slots.occupant(index);
         let flags = self.slots.flags(conn)?;
-        (flags & (DEAD | CONNECTING) == 0).then_some(conn)
+        let is_connecting = flags & LOST == CONNECTING;
+        (flags & DEAD == 0 && !is_connecting).then_some(conn)
     }
 
     fn let_go(&mut self, index: u32) {

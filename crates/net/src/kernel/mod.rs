@@ -34,6 +34,7 @@ mod connect;
 mod handover;
 mod inherited;
 mod listener;
+mod losing;
 mod registered;
 mod retiring;
 mod slots;
@@ -52,8 +53,8 @@ pub use wake::Waker;
 use adopting::AdoptedListener;
 use registered::{INSTANCES_MAX, Registered};
 use slots::{
-    CONNECTING, DEAD, LINGERING, PEER_ENDED, READ_TOLD, REFUSED, ROOM_WATCHED, SLOTS_MAX, Slots,
-    Socket, WRITE_BLOCKED,
+    CONNECTING, DEAD, LINGERING, LOST, PEER_ENDED, READ_TOLD, REFUSED, ROOM_WATCHED, SLOTS_MAX,
+    Slots, Socket, WRITE_BLOCKED,
 };
 
 /// Number of descriptors that a thread's table reserves: for sockets on their way to another
@@ -332,15 +333,8 @@ impl Kernel {
             }
             return;
         }
-        if said.contains(epoll::EventFlags::ERR) {
-            let reason = match self.with_socket(conn.index, |socket| sockopt::socket_error(socket))
-            {
-                Ok(Ok(Err(errno)) | Err(errno)) => kind(errno),
-                Ok(Ok(Ok(()))) | Err(_) => io::ErrorKind::ConnectionReset,
-            };
-            self.slots.set(conn.index, DEAD);
-            self.closing.push((conn.index, How::Lost));
-            events.push(Event::Closed { conn, reason });
+        if said.contains(epoll::EventFlags::ERR) || flags & LOST == LOST {
+            self.report_loss(conn, flags, events);
             return;
         }
         let writable = said.contains(epoll::EventFlags::OUT);
@@ -484,7 +478,7 @@ impl Net for Kernel {
             Socket::Registered(place) => self.registered.recv(place, buffer),
         };
         match read {
-            Ok(0) => Read::Ended,
+            Ok(0) => losing::end_of(flags),
             Ok(count) => {
                 if count < size && flags & READ_TOLD != 0 {
                     self.slots.clear(conn.index, READ_TOLD);
@@ -503,8 +497,12 @@ impl Net for Kernel {
     }
 
     fn write(&mut self, conn: Conn, parts: &[IoSlice<'_>]) -> Write {
-        if self.slots.alive(conn).is_none() {
+        let Some(flags) = self.slots.alive(conn) else {
             return Write::Failed(io::ErrorKind::NotConnected);
+        };
+        let all = || parts.iter().map(|part| part.len()).sum();
+        if flags & LOST == LOST {
+            return Write::Wrote(all());
         }
         let mut written = 0;
         for parts in parts.chunks(PARTS_MAX) {
@@ -541,6 +539,7 @@ impl Net for Kernel {
                 }
                 // The bytes sent before count; the next write reports the error again.
                 Err(_) if written > 0 => break,
+                Err(_) if self.is_kept_after_failure(conn) => return Write::Wrote(all()),
                 Err(error) => return Write::Failed(kind(error)),
             }
         }

@@ -27,6 +27,10 @@ pub(super) const REFUSED: u8 = 1 << 6;
 /// Epoll reports room.
 pub(super) const ROOM_WATCHED: u8 = 1 << 7;
 
+/// The connection is lost, and bytes that came before are still to be read. Two flags that no living
+/// connection has together: one that is not established has no end.
+pub(super) const LOST: u8 = CONNECTING | PEER_ENDED;
+
 const DESCRIPTOR_BITS: u32 = 24;
 const DESCRIPTOR_MASK: u32 = (1 << DESCRIPTOR_BITS) - 1;
 const NONE: u32 = DESCRIPTOR_MASK;

@@ -428,6 +428,7 @@ impl<D: Device> Net for User<D> {
             tcp::Read::Data(count) => Read::Data(count),
             tcp::Read::Blocked => Read::Blocked,
             tcp::Read::Ended => Read::Ended,
+            tcp::Read::Lost(reason) => Read::Failed(reason),
             tcp::Read::Dead => Read::Failed(io::ErrorKind::NotConnected),
         }
     }

@@ -143,7 +143,9 @@ impl Stack {
             | State::Established
             | State::FinWait2
             | State::CloseWait
-            | State::Over => {}
+            | State::Over
+            | State::Reset
+            | State::Silent => {}
         }
         true
     }

@@ -2,7 +2,7 @@
 
 use super::{Close, Conn, Event, Frames, Stack, Turn};
 use crate::flow::Flow;
-use crate::line::{LOST, ORPHAN, State, V6};
+use crate::line::{LOST, ORPHAN, State, V6, WRITE_BLOCKED};
 use crate::packet::{ACK, FIN, RST, SYN, Segment};
 use crate::time::{Time, has_come};
 use std::io;
@@ -41,7 +41,9 @@ impl Stack {
             | State::FinWait2
             | State::Closing
             | State::LastAck
-            | State::Over => return,
+            | State::Over
+            | State::Reset
+            | State::Silent => return,
         };
         line.state = state;
         self.append_fin(index, turn);
@@ -58,7 +60,10 @@ impl Stack {
             }
             self.inboxes.clear(&mut self.lines[index].inbox);
             match (how, self.lines[index].state) {
-                (_, State::SynSent | State::Over | State::Vacant) => self.release(index),
+                (
+                    _,
+                    State::SynSent | State::Over | State::Reset | State::Silent | State::Vacant,
+                ) => self.release(index),
                 (Close::Reset, _) | (Close::Graceful, State::SynReceived) => {
                     if self.send_reset(index, turn) {
                         self.release(index);
@@ -147,19 +152,34 @@ impl Stack {
         }
     }
 
-    /// The connection is lost.
+    /// The connection is lost. With unread bytes it stays until they are read: they came before.
     pub(super) fn lose(&mut self, index: u32, reason: io::ErrorKind) {
-        if !self.lines[index].has(ORPHAN | LOST) {
-            let conn = self.conn(index);
-            self.events.closed.push(Event::Closed { conn, reason });
+        if self.lines[index].has(ORPHAN | LOST) {
+            return self.release(index);
         }
+        if self.inboxes.unread(self.lines[index].inbox) > 0 {
+            self.detach(index);
+            let is_reset = reason == io::ErrorKind::ConnectionReset;
+            let line = &mut self.lines[index];
+            line.state = if is_reset { State::Reset } else { State::Silent };
+            self.tell_readable(index);
+            // Writes lead nowhere now, so there is room: a caller that reads only then goes on.
+            if self.lines[index].has(WRITE_BLOCKED) {
+                self.lines[index].clear(WRITE_BLOCKED);
+                let conn = self.conn(index);
+                self.events.writable.push(Event::Writable(conn));
+            }
+            return;
+        }
+        let conn = self.conn(index);
+        self.events.closed.push(Event::Closed { conn, reason });
         self.release(index);
     }
 
     /// Frees everything but the line.
     fn detach(&mut self, index: u32) {
         self.free_active(index);
-        if self.lines[index].state != State::Over {
+        if !self.lines[index].state.is_over() {
             let hash = self.hash(&self.flow(index));
             self.table.remove(hash, index);
             self.lines[index].state = State::Over;

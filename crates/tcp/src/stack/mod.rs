@@ -93,6 +93,8 @@ pub enum Read {
     Blocked,
     /// The peer has ended its stream, and everything before the end was read.
     Ended,
+    /// The connection is lost, and everything that came before was read.
+    Lost(io::ErrorKind),
     /// The key names no connection.
     Dead,
 }

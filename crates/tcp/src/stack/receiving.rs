@@ -6,6 +6,7 @@ use crate::line::{
 };
 use crate::packet::{FIN, Segment};
 use crate::seq::Seq;
+use std::io;
 
 /// Maximum number of a receive window's doublings.
 const DOUBLINGS_MAX: u8 = 4;
@@ -97,7 +98,7 @@ impl Stack {
         }
     }
 
-    fn tell_readable(&mut self, index: u32) {
+    pub(super) fn tell_readable(&mut self, index: u32) {
         let conn = self.conn(index);
         let line = &mut self.lines[index];
         if !line.has(READ_TOLD | ORPHAN | LOST) {
@@ -135,12 +136,19 @@ impl Stack {
             line.clear(READ_TOLD);
         }
         if count == 0 {
+            if line.state.is_lost() {
+                let is_reset = line.state == State::Reset;
+                return Read::Lost(match is_reset {
+                    true => io::ErrorKind::ConnectionReset,
+                    false => io::ErrorKind::TimedOut,
+                });
+            }
             if line.has(PEER_ENDED) {
                 return Read::Ended;
             }
             return Read::Blocked;
         }
-        let has_ended = line.has(PEER_ENDED);
+        let has_ended = line.has(PEER_ENDED) || line.state.is_lost();
         self.widen_window(index, count as u32);
         if count < buffer.len() && has_ended {
             self.tell_readable(index);

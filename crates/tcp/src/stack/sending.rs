@@ -33,10 +33,14 @@ impl Stack {
         frames: &mut dyn Frames,
     ) -> Write {
         let Some(index) = self.alive(conn) else { return Write::Dead };
-        if !self.lines[index].state.can_send() {
+        let offered: usize = parts.iter().map(|part| part.len()).sum();
+        let state = self.lines[index].state;
+        if state.is_lost() {
+            return Write::Wrote(offered); // as if they were lost a moment later
+        }
+        if !state.can_send() {
             return Write::Dead;
         }
-        let offered: usize = parts.iter().map(|part| part.len()).sum();
         if offered == 0 {
             return Write::Wrote(0);
         }
@@ -410,7 +414,7 @@ impl Stack {
             self.lines[index].clear(IN_ACK_LIST);
             let conn = self.conn(index);
             let line = &mut self.lines[index];
-            let is_open = !matches!(line.state, State::Vacant | State::Over);
+            let is_open = line.state != State::Vacant && !line.state.is_over();
             if !line.has(ACK_DUE) || !is_open {
                 continue;
             }

@@ -4,7 +4,7 @@ use super::sending::ACK_DELAY_MS;
 use super::{Conn, Stack, Turn};
 use crate::active::{PROBED, Timer};
 use crate::line::{
-    ACK_DELAYED, ACK_DUE, INTERACTIVE, LOST, ORPHAN, State, UNREACHABLE, WRITE_BLOCKED,
+    ACK_DELAYED, ACK_DUE, INTERACTIVE, LOST, ORPHAN, UNREACHABLE, WRITE_BLOCKED,
 };
 use crate::packet::{ACK, Head};
 use crate::retained::NONE;
@@ -225,7 +225,7 @@ impl Stack {
             // An answer meanwhile: the acknowledgement that waits now is a later one.
             let began_ms = at_ms.wrapping_sub(ACK_DELAY_MS);
             let was_answered = elapsed(line.sent_ms, began_ms) > 0;
-            let is_it = line.generation == conn.generation && line.state != State::Over;
+            let is_it = line.generation == conn.generation && !line.state.is_over();
             if is_it
                 && !was_answered
                 && line.has(ACK_DUE)

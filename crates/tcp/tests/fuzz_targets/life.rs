@@ -75,6 +75,7 @@ impl End {
             }
             Read::Blocked => assert!(!self.has_ended),
             Read::Ended => self.has_ended = true,
+            Read::Lost(reason) => panic!("lost: {reason:?}"),
             Read::Dead => panic!("a dead key without an event"),
         }
     }

@@ -370,6 +370,7 @@ impl Stage {
             }
             Read::Blocked => "blocked".to_string(),
             Read::Ended => "ended".to_string(),
+            Read::Lost(reason) => format!("lost: {}", kind(reason)),
             Read::Dead => "dead".to_string(),
         }
     }

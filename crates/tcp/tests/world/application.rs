@@ -234,6 +234,13 @@ impl Application {
                 }
                 Read::Blocked => stream.is_readable = false,
                 Read::Ended => stream.has_ended = true,
+                Read::Lost(reason) => {
+                    assert!(stream.lost.is_none(), "lost twice");
+                    stream.lost = Some(reason);
+                    stream.is_closed = true;
+                    stack.close(conn, Close::Reset);
+                    return;
+                }
                 Read::Dead => panic!("a dead key without an event"),
             }
             if plan.read_pause_us > 0 {

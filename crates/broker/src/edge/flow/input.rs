@@ -10,6 +10,7 @@ use crate::edge::Edge;
 use crate::edge::compression::WORK_BYTES_FRAME;
 use crate::edge::connections::buffered::Came;
 use crate::edge::connections::input::{Driven, Input, Progress};
+use crate::edge::connections::slots::Slot;
 use crate::edge::ends::End;
 use crate::ids::{ConnIndex, NONE};
 use crate::protocol::{Protocol, flag};
@@ -109,6 +110,16 @@ impl Edge {
             if self.connections.slots.get(key).is_some() {
                 self.continue_one(key);
             }
+        }
+    }
+
+    /// Handles the input that a lost MQTT connection has left for later turns: its last
+    /// acknowledgements may be there, and the DISCONNECT that keeps its will from being published.
+    /// Input that waits for something else is dropped.
+    pub(crate) fn finish_input(&mut self, key: Key) {
+        let is_resumed = |slot: &Slot| slot.is(flag::RESUMED) && slot.facts().is_mqtt;
+        while self.connections.slots.get(key).is_some_and(is_resumed) {
+            self.continue_one(key);
         }
     }
 

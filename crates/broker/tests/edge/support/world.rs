@@ -429,6 +429,14 @@ impl<'a> World<'a> {
                 shard.edge.lost(socket.key);
                 self.gone(name);
             }
+            ["last", ..] => {
+                let client = self.clients.get_mut(name).unwrap();
+                let command = command.strip_prefix("last ").unwrap();
+                let mut bytes = request::bytes_of(command, client);
+                shard.edge.received(socket.key, &mut bytes);
+                shard.edge.lost(socket.key);
+                self.gone(name);
+            }
             _ => {
                 let client = self.clients.get_mut(name).unwrap();
                 let bytes = request::bytes_of(command, client);
