@@ -1,16 +1,19 @@
 //! Records of one partition on their way to the engine: those that wait, and the number of those
 //! that the client has. Values in, values out.
 //!
-//! librdkafka's idempotent producer begins no request of a partition that has five messages
-//! without an answer, and polls without a pause while others wait in its queue (2.12,
-//! `rd_kafka_toppar_producer_serve`). So records wait here meanwhile, and go to it together.
+//! A broker reads no further request of a connection before it has answered the last one, and with
+//! `acks=all` an answer waits for followers. So further requests of a partition would only wait at
+//! the broker, one record in each. Records wait here instead, and go together when the answer has
+//! come: that takes about half as long at 1,000 records/s. Besides, librdkafka polls without a
+//! pause while a partition has five messages without an answer and others in its queue (2.12,
+//! `rd_kafka_toppar_producer_serve`).
 //!
 //! Invariant: records leave in the order in which they came.
 
 use std::collections::VecDeque;
 
 /// Messages of a partition without an answer at which its further records wait.
-const UNANSWERED_MAX: u32 = 5;
+const UNANSWERED_MAX: u32 = 1;
 /// The size at which a batch ends; a request has room for 1,000,000 bytes.
 const BATCH_BYTES_MAX: usize = 512 << 10;
 /// Records of a batch; a request has room for 10,000.
@@ -109,23 +112,20 @@ mod tests {
     #[test]
     fn records_wait_for_answers_and_go_together() {
         let mut sending = Sending::default();
-        for record in 0..5 {
-            push(&mut sending, record, 100);
-            assert_eq!(send(&mut sending), [record]);
-        }
-        (5..9).for_each(|record| push(&mut sending, record, 100));
+        push(&mut sending, 0, 100);
+        assert_eq!(send(&mut sending), [0]);
+        (1..4).for_each(|record| push(&mut sending, record, 100));
         assert!(send(&mut sending).is_empty());
-        assert_eq!((sending.len(), sending.waiting_count()), (9, 4));
+        assert_eq!((sending.len(), sending.waiting_count()), (4, 3));
         sending.answered();
-        assert_eq!(send(&mut sending), [5, 6, 7, 8]);
-        // Eight are under way: three answers leave five.
-        push(&mut sending, 9, 100);
-        for _ in 0..3 {
+        assert_eq!(send(&mut sending), [1, 2, 3]);
+        push(&mut sending, 4, 100);
+        for _ in 0..2 {
             sending.answered();
             assert!(send(&mut sending).is_empty());
         }
         sending.answered();
-        assert_eq!(send(&mut sending), [9]);
+        assert_eq!(send(&mut sending), [4]);
     }
 
     #[test]
@@ -133,6 +133,7 @@ mod tests {
         let mut sending = Sending::default();
         (0..4).for_each(|record| push(&mut sending, record, BATCH_BYTES_MAX / 2));
         assert_eq!(send(&mut sending), [0, 1]);
+        sending.lost_client();
         assert_eq!(send(&mut sending), [2, 3]);
         let mut sending = Sending::default();
         (0..6_000).for_each(|record| push(&mut sending, record, 1));

@@ -33,9 +33,9 @@ pub(crate) enum State {
     LastAck,
     /// The connection is over, and its owner has not closed it yet.
     Over,
-    /// The peer has reset the connection, and its owner has not read all bytes that came before.
+    /// The peer has reset the connection, and its owner has not read all earlier bytes.
     Reset,
-    /// The same after silence of the peer.
+    /// The connection is lost because of silence; otherwise like `Reset`.
     Silent,
 }
 

@@ -34,7 +34,7 @@ impl Kernel {
             self.slots.set(conn.index, READ_TOLD);
             events.push(Event::Readable(conn));
         }
-        // Writes lead nowhere now, so there is room: a caller that reads only then goes on.
+        // There is room for writes, as they are dropped: a caller that reads only then continues.
         if flags & WRITE_BLOCKED != 0 {
             self.slots.clear(conn.index, WRITE_BLOCKED);
             events.push(Event::Writable(conn));
@@ -61,11 +61,7 @@ impl Kernel {
 /// The answer of a read that found the end of the stream. A failed write may have taken the error
 /// that belongs to a loss, and the kernel then reports an end.
 pub(super) fn end_of(flags: u8) -> Read {
-    if flags & LOST == LOST {
-        Read::Failed(io::ErrorKind::ConnectionReset)
-    } else {
-        Read::Ended
-    }
+    if flags & LOST == LOST { Read::Failed(io::ErrorKind::ConnectionReset) } else { Read::Ended }
 }
 
 /// Whether bytes have come that were not read; false if the system does not tell.

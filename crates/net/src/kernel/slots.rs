@@ -27,8 +27,8 @@ pub(super) const REFUSED: u8 = 1 << 6;
 /// Epoll reports room.
 pub(super) const ROOM_WATCHED: u8 = 1 << 7;
 
-/// The connection is lost, and bytes that came before are still to be read. Two flags that no living
-/// connection has together: one that is not established has no end.
+/// The connection is lost, and earlier bytes are still to be read. No living connection has both
+/// flags: one that is not established has no end.
 pub(super) const LOST: u8 = CONNECTING | PEER_ENDED;
 
 const DESCRIPTOR_BITS: u32 = 24;

@@ -163,7 +163,7 @@ impl Stack {
             let line = &mut self.lines[index];
             line.state = if is_reset { State::Reset } else { State::Silent };
             self.tell_readable(index);
-            // Writes lead nowhere now, so there is room: a caller that reads only then goes on.
+            // Writes are dropped, so there is room: a caller that reads only then continues.
             if self.lines[index].has(WRITE_BLOCKED) {
                 self.lines[index].clear(WRITE_BLOCKED);
                 let conn = self.conn(index);

@@ -3,9 +3,7 @@
 use super::sending::ACK_DELAY_MS;
 use super::{Conn, Stack, Turn};
 use crate::active::{PROBED, Timer};
-use crate::line::{
-    ACK_DELAYED, ACK_DUE, INTERACTIVE, LOST, ORPHAN, UNREACHABLE, WRITE_BLOCKED,
-};
+use crate::line::{ACK_DELAYED, ACK_DUE, INTERACTIVE, LOST, ORPHAN, UNREACHABLE, WRITE_BLOCKED};
 use crate::packet::{ACK, Head};
 use crate::retained::NONE;
 use crate::rtt;

@@ -55,11 +55,14 @@ pub fn sessions_move(cluster: &mut Cluster) {
 }
 
 /// Mosquitto's client, with a session that lasts; prints the QoS and the payload of each message.
+///
+/// It may end while SUBACK is unread. Its system then drops what it has not sent yet, which with
+/// Nagle's algorithm would be acknowledgements.
 fn subscribe(cluster: &Cluster, node: usize, options: &[&str]) -> Process {
     let (host, port) = cluster.node(node).clients.rsplit_once(':').expect("a port");
     let mut command = Command::new("mosquitto_sub");
     command.args(["-h", host, "-p", port, "-V", "5", "-i", "mover", "-c", "-x", "3600"]);
-    command.args(["-q", "2", "-t", "moving/#", "-F", "%q %p"]);
+    command.args(["-q", "2", "-t", "moving/#", "-F", "%q %p", "--nodelay"]);
     Process::start(command.args(options))
 }
 

@@ -44,7 +44,7 @@
 //! | `a: mqtt disconnect [4] [expiry=9]`, `a: mqtt raw c0 00` | |
 //! | `a: mqtt version v3` | bytes that follow belong to this version |
 //! | `a: mqtt pub .. | ping` | several packets at once |
-//! | `a: last mqtt ping | disconnect` | the connection is lost in the turn in which these have come |
+//! | `a: last mqtt ping | disconnect` | the connection is lost in the turn of these |
 //! | `a: hello 30` | HELLO with a ping interval in seconds |
 //! | `a: ticket 9` | asks for a resume ticket; the client keeps the newest, beyond its connection |
 //! | `a: hello kept [flip 9]` | HELLO with the ticket, with one bit changed |

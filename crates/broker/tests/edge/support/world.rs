@@ -407,9 +407,7 @@ impl<'a> World<'a> {
         {
             self.connect(name, &["mqtt", "on", place.strip_prefix("on=").unwrap_or("0")]);
         }
-        let Some(socket) = self.sockets.get_mut(name) else {
-            panic!("{name} is not connected: {command}");
-        };
+        let socket = self.sockets.get_mut(name).unwrap_or_else(|| panic!("{name}: {command}"));
         let shard = &mut self.shards[socket.edge];
         let mut room = |room: usize| {
             socket.room = room;
@@ -425,15 +423,11 @@ impl<'a> World<'a> {
                 socket.has_ended = true;
                 shard.ready.push_back(socket.key);
             }
-            ["reset"] => {
-                shard.edge.lost(socket.key);
-                self.gone(name);
-            }
-            ["last", ..] => {
-                let client = self.clients.get_mut(name).unwrap();
-                let command = command.strip_prefix("last ").unwrap();
-                let mut bytes = request::bytes_of(command, client);
-                shard.edge.received(socket.key, &mut bytes);
+            ["reset" | "last", ..] => {
+                if let Some(last) = command.strip_prefix("last ") {
+                    let client = self.clients.get_mut(name).unwrap();
+                    shard.edge.received(socket.key, &mut request::bytes_of(last, client));
+                }
                 shard.edge.lost(socket.key);
                 self.gone(name);
             }
