@@ -6,9 +6,11 @@
 use crate::edge::tickets::Tickets;
 use crate::ids::ConnIndex;
 use crate::session::State;
+use crate::session::mqtt::Mqtt;
 use std::collections::BTreeSet;
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
+use stdx::names::Names;
 use stdx::slab::Slab;
 
 /// The states of all sessions.
@@ -17,6 +19,8 @@ pub(crate) struct Sessions {
     states: Slab<State>,
     /// Bytes that the states own.
     states_bytes: usize,
+    /// The names of MQTT clients.
+    pub names: Names,
     pub tickets: Tickets,
     /// Deadlines of long polls, with their connections.
     polls: BTreeSet<(u64, ConnIndex)>,
@@ -52,6 +56,20 @@ impl Sessions {
         let state = self.states.remove(handle)?;
         self.states_bytes -= state.own_bytes();
         Some(state)
+    }
+
+    /// Forgets the state of this handle, with its name.
+    pub fn drop_state(&mut self, handle: u32) {
+        if let Some(State::Mqtt(mqtt)) = self.take(handle)
+            && let Some(name) = mqtt.name
+        {
+            self.names.remove(name);
+        }
+    }
+
+    /// The name of an MQTT client.
+    pub fn name_of(&self, mqtt: &Mqtt) -> &[u8] {
+        mqtt.name.map_or(&[], |name| self.names.get(name))
     }
 
     /// Sets the deadline of a connection's long poll.

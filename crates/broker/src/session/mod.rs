@@ -28,7 +28,7 @@ use stdx::handing::Hand;
 #[derive(Hand)]
 pub(crate) enum State {
     /// A fragmented WebSocket message is open.
-    Assembly(wire::websocket::message::Assembler, Vec<u8>),
+    Assembly(Box<(wire::websocket::message::Assembler, Vec<u8>)>),
     /// An HTTP request's body is under way.
     Body(Box<http::body::Body>),
     /// Publications of an HTTP request wait for their acknowledgements.
@@ -47,16 +47,18 @@ pub(crate) enum State {
     /// A WebSocket for MQTT, before CONNECT.
     MqttOpening(Box<mqtt::MqttOpening>),
     /// Items of a frame that wait for a later turn.
-    Items(items::Items),
+    Items(Box<items::Items>),
     /// A credential that waits for a decision, or has one.
-    Credential(Credential),
+    Credential(Box<Credential>),
 }
+
+const _: () = assert!(size_of::<State>() <= 16);
 
 impl State {
     /// Bytes of the buffer of incomplete or waiting input; none without a buffer.
     pub fn buffered_bytes(&self) -> Option<usize> {
         match self {
-            State::Assembly(_, message) => Some(message.capacity()),
+            State::Assembly(assembly) => Some(assembly.1.capacity()),
             State::Body(body) => Some(body.buffer_bytes()),
             State::Credential(credential) => credential.buffered_bytes(),
             State::Items(items) => Some(items.buffered_bytes()),
@@ -76,13 +78,15 @@ impl State {
     /// Memory behind it that does not change while it lasts.
     pub fn own_bytes(&self) -> usize {
         match self {
-            State::Assembly(..) | State::Items(_) | State::Credential(_) => 0,
+            State::Assembly(assembly) => size_of_val(&**assembly),
+            State::Items(items) => size_of_val(&**items),
+            State::Credential(credential) => size_of_val(&**credential),
             State::Body(body) => size_of_val(&**body),
             State::Publishing(publishing) => size_of_val(&**publishing),
             State::History(wait) => size_of_val(&**wait),
             State::Poll(poll) => size_of_val(&**poll),
             State::Events(events) => size_of_val(&**events) + events.topics_bytes(),
-            State::Mqtt(mqtt) => size_of_val(&**mqtt) + mqtt.name.len(),
+            State::Mqtt(mqtt) => size_of_val(&**mqtt),
             State::MqttOpening(opening) => size_of_val(&**opening),
             #[cfg(feature = "line-protocol")]
             State::Line(line) => size_of_val(&**line) + line.topics_bytes(),

@@ -6,7 +6,7 @@ use crate::line::{
 };
 use crate::packet::{FIN, Segment};
 use crate::seq::Seq;
-use std::io;
+use std::io::ErrorKind;
 
 /// Maximum number of a receive window's doublings.
 const DOUBLINGS_MAX: u8 = 4;
@@ -138,10 +138,8 @@ impl Stack {
         if count == 0 {
             if line.state.is_lost() {
                 let is_reset = line.state == State::Reset;
-                return Read::Lost(match is_reset {
-                    true => io::ErrorKind::ConnectionReset,
-                    false => io::ErrorKind::TimedOut,
-                });
+                let reason = if is_reset { ErrorKind::ConnectionReset } else { ErrorKind::TimedOut };
+                return Read::Lost(reason);
             }
             if line.has(PEER_ENDED) {
                 return Read::Ended;

@@ -274,7 +274,7 @@ impl Edge {
         match purpose {
             Purpose::Request => {
                 let decided = Credential::Decided { digest, decision };
-                self.set_state(index, State::Credential(decided));
+                self.set_state(index, State::Credential(decided.into()));
                 self.resume(index);
             }
             Purpose::Hello => self.hello_decided(index, decision),

@@ -62,15 +62,14 @@ impl Edge {
         kind: CredentialKind,
         bytes: &[u8],
     ) -> Result<Entry, Fault> {
-        let at = if let Some(State::Credential(Credential::Decided { digest, decision })) = decided
-        {
+        let at = if let Some(Credential::Decided { digest, decision }) = credential_in(decided) {
             debug_assert!(digest == Digest::of(kind, bytes), "the head is the same");
             decision?
         } else {
             match self.show(index, Purpose::Request, kind, bytes)? {
                 Presented::Known(at) => at,
                 Presented::Asked(digest) => {
-                    self.set_state(index, State::Credential(Credential::Request(digest)));
+                    self.set_state(index, State::Credential(Credential::Request(digest).into()));
                     return Ok(Entry::Waits);
                 }
             }
@@ -181,7 +180,7 @@ impl Edge {
             Presented::Asked(digest) => {
                 let frame = frame.into();
                 let waits = Credential::Hello { digest, frame };
-                self.set_state(index, State::Credential(waits));
+                self.set_state(index, State::Credential(waits.into()));
                 Ok(false)
             }
         }
@@ -207,7 +206,7 @@ impl Edge {
             let at = self.enter_entitlement(&entitlement)?;
             let frame = frame.into();
             let waits = Credential::Ticket { at, frame };
-            self.set_state(index, State::Credential(waits));
+            self.set_state(index, State::Credential(waits.into()));
             self.have_looked_at(index);
             return Ok(false);
         }
@@ -224,7 +223,7 @@ impl Edge {
     /// The decision of HELLO's token.
     pub(crate) fn hello_decided(&mut self, index: ConnIndex, decision: Result<u32, ErrorCode>) {
         let waited = self.take_buffered_state(index);
-        let Some(State::Credential(Credential::Hello { frame, .. })) = waited else {
+        let Some(Credential::Hello { frame, .. }) = credential_in(waited) else {
             return;
         };
         match decision {
@@ -236,7 +235,7 @@ impl Edge {
     /// The entitlement of HELLO's ticket has been examined.
     pub(crate) fn ticket_looked_at(&mut self, index: ConnIndex, at: u32) {
         let waited = self.take_buffered_state(index);
-        let Some(State::Credential(Credential::Ticket { frame, .. })) = waited else {
+        let Some(Credential::Ticket { frame, .. }) = credential_in(waited) else {
             return;
         };
         let checked = self.check_entitlement(at);
@@ -263,8 +262,8 @@ impl Edge {
     /// The shell has decided whether a connection counts for its user: the session that waited
     /// resumes.
     pub(crate) fn user_settled(&mut self, index: ConnIndex, decision: Result<(), ErrorCode>) {
-        match self.take_buffered_state(index) {
-            Some(State::Credential(Credential::User { at, frame })) => match decision {
+        match credential_in(self.take_buffered_state(index)) {
+            Some(Credential::User { at, frame }) => match decision {
                 Ok(()) => {
                     self.entitle(index, at);
                     self.answer_hello(index, &frame);
@@ -274,13 +273,13 @@ impl Edge {
                     self.refuse_hello(index, code, &frame);
                 }
             },
-            Some(State::Credential(Credential::Decided { digest, decision: Ok(at) })) => {
+            Some(Credential::Decided { digest, decision: Ok(at) }) => {
                 if decision.is_err() {
                     self.access.entitlements.release(at);
                 }
                 let decision = decision.map(|()| at);
                 let decided = Credential::Decided { digest, decision };
-                self.set_state(index, State::Credential(decided));
+                self.set_state(index, State::Credential(decided.into()));
                 self.resume(index);
             }
             _ => debug_assert!(false, "it waited for its user"),
@@ -317,5 +316,13 @@ impl Edge {
     /// Tells a client ahead.
     pub(crate) fn notify_token_expires(&mut self, index: ConnIndex, expires_ms: u64) {
         self.notify(index, &Notice::TokenExpires { expires_ms });
+    }
+}
+
+/// The credential that a connection has waited with.
+fn credential_in(state: Option<State>) -> Option<Credential> {
+    match state {
+        Some(State::Credential(credential)) => Some(*credential),
+        _ => None,
     }
 }

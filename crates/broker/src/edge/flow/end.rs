@@ -73,7 +73,7 @@ impl Edge {
         }
         self.statistics.ends.count(slot.end());
         self.statistics.closed += 1;
-        self.sessions.take(slot.state);
+        self.sessions.drop_state(slot.state);
         self.connections.close(index);
     }
 

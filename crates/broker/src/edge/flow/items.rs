@@ -119,7 +119,7 @@ impl Edge {
     fn leave_items(&mut self, index: ConnIndex, kind: Kind, (count, bytes): (usize, &[u8])) {
         debug_assert!(self.connections.slots[index].state == NONE, "a frame is whole");
         let items = Items { kind, count, bytes: bytes.to_vec(), done: 0 };
-        self.set_state(index, State::Items(items));
+        self.set_state(index, State::Items(items.into()));
         self.go_on_later(index);
     }
 

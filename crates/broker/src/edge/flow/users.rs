@@ -40,7 +40,7 @@ impl Edge {
     /// entry in its state, and counts for no user meanwhile.
     pub(crate) fn ask_for_user(&mut self, index: ConnIndex, at: u32, waits: Credential) {
         self.entitle(index, NONE);
-        self.set_state(index, State::Credential(waits));
+        self.set_state(index, State::Credential(waits.into()));
         self.ask_for_user_again(index, at);
     }
 

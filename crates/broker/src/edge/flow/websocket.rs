@@ -35,7 +35,7 @@ impl Edge {
             NONE => (new, Vec::new()),
             _ if facts.is_mqtt => self.take_mqtt_assembly(index).unwrap_or((new, Vec::new())),
             _ => match self.take_state(index) {
-                Some(State::Assembly(assembler, buffer)) => (assembler, buffer),
+                Some(State::Assembly(assembly)) => *assembly,
                 _ => (new, Vec::new()),
             },
         };
@@ -72,7 +72,7 @@ impl Edge {
         if assembler.is_open() && facts.is_mqtt {
             self.put_mqtt_assembly(index, (assembler, buffer));
         } else if assembler.is_open() {
-            self.set_state(index, State::Assembly(assembler, buffer));
+            self.set_state(index, State::Assembly((assembler, buffer).into()));
         }
         progress
     }

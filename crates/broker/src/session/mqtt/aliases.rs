@@ -4,13 +4,12 @@
 //! it to another topic. A packet without the topic's name follows the packet that gave the alias;
 //! so the latter may not be dropped (`edge::flow::mqtt::deliver`).
 
-use super::lean::Lean;
 use std::num::NonZeroU16;
 use stdx::handing::Hand;
 
-/// See the module. None of them takes the room of a pointer.
+/// See the module.
 #[derive(Default, Hand)]
-pub(crate) struct Aliases(Lean<Alias>);
+pub(crate) struct Aliases(Vec<Alias>);
 
 #[derive(Hand)]
 struct Alias {
@@ -35,6 +34,11 @@ pub(crate) enum SentAlias {
 const TOPIC_BYTES_MIN: usize = 4;
 
 impl Aliases {
+    /// None.
+    pub const fn new() -> Aliases {
+        Aliases(Vec::new())
+    }
+
     /// The topic of a client's alias.
     pub fn received(&self, number: u16) -> Option<&str> {
         self.0.iter().find(|it| !it.is_sent && it.number == number).map(|it| &*it.topic)
@@ -73,9 +77,9 @@ impl Aliases {
         }
     }
 
-    /// Gives back what an idle session does not need.
-    pub fn rest(&mut self) {
-        self.0.rest();
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -86,7 +90,6 @@ mod tests {
     #[test]
     fn the_first_topics_get_aliases() {
         let mut aliases = Aliases::default();
-        assert_eq!(size_of_val(&aliases), size_of::<usize>());
         let number = |number| NonZeroU16::new(number).unwrap();
         aliases.receive(1, "of the client");
         for (topic, max, expected) in [

@@ -106,9 +106,9 @@ fn published(
     let is_qos_2 = request & QOS_2 != 0;
     if is_qos_2 {
         if reason.is_failure() {
-            mqtt.received.release(id.get());
+            mqtt.busy.received.release(id.get());
         } else {
-            mqtt.received.answer(id.get());
+            mqtt.busy.received.answer(id.get());
         }
     }
     let mut reason = reason;
@@ -147,8 +147,12 @@ pub(crate) fn decide(
         ReasonCode::Unspecified // the only refusal of version 3.1.1
     };
     let place = super::options::Options::place(client);
-    match mqtt.subscribing.decide(place, reason.byte()) {
-        Some(decided) => subscribed(mqtt, decided, out),
+    match mqtt.busy.subscribing.decide(place, reason.byte()) {
+        Some(decided) => {
+            let granted = subscribed(mqtt, decided, out);
+            mqtt.busy.rest();
+            granted
+        }
         None => Vec::new(),
     }
 }

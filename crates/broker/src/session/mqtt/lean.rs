@@ -1,21 +1,29 @@
-//! Lists that an idle session does not have: an empty one takes the room of a pointer.
+//! Parts that an idle session does not have: without content, each takes the room of a pointer.
 
 use std::ops::{Deref, DerefMut};
 use stdx::handing::{Hand, Input, Layout};
 
-/// See the module. A write makes the list; [`Lean::rest`] gives an empty one back.
-#[expect(clippy::box_collection, reason = "a list in a session has three words, this one has one")]
-pub(crate) struct Lean<T>(Option<Box<Vec<T>>>);
+/// A part of a session.
+pub(crate) trait Part: Default + 'static {
+    /// The part without content.
+    fn empty() -> &'static Self;
 
-impl<T> Lean<T> {
-    /// Takes all elements away.
-    pub fn take_all(&mut self) -> Vec<T> {
-        self.0.take().map_or_else(Vec::new, |list| *list)
+    /// Whether nothing is in it.
+    fn is_empty(&self) -> bool;
+}
+
+/// See the module. A write makes the part; [`Lean::rest`] gives one without content back.
+pub(crate) struct Lean<T>(Option<Box<T>>);
+
+impl<T: Part> Lean<T> {
+    /// The part, to be changed, if the session has it.
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        self.0.as_deref_mut()
     }
 
-    /// Gives the memory back if there is no element.
+    /// Gives the memory back if nothing is in it.
     pub fn rest(&mut self) {
-        self.0.take_if(|list| list.is_empty());
+        self.0.take_if(|part| part.is_empty());
     }
 }
 
@@ -25,40 +33,34 @@ impl<T> Default for Lean<T> {
     }
 }
 
-impl<T> From<Vec<T>> for Lean<T> {
-    fn from(list: Vec<T>) -> Self {
-        Lean((!list.is_empty()).then(|| Box::new(list)))
-    }
-}
+impl<T: Part> Deref for Lean<T> {
+    type Target = T;
 
-impl<T: 'static> Deref for Lean<T> {
-    type Target = Vec<T>;
-
-    fn deref(&self) -> &Vec<T> {
+    fn deref(&self) -> &T {
         match &self.0 {
-            Some(list) => list,
-            None => const { &Vec::new() },
+            Some(part) => part,
+            None => T::empty(),
         }
     }
 }
 
-impl<T: 'static> DerefMut for Lean<T> {
-    fn deref_mut(&mut self) -> &mut Vec<T> {
+impl<T: Part> DerefMut for Lean<T> {
+    fn deref_mut(&mut self) -> &mut T {
         self.0.get_or_insert_default()
     }
 }
 
-impl<T: Hand + 'static> Hand for Lean<T> {
+impl<T: Part + Hand> Hand for Lean<T> {
     fn give(&self, out: &mut Vec<u8>) {
-        (**self).give(out);
+        self.0.give(out);
     }
 
     fn take(input: &mut Input<'_>) -> Option<Self> {
-        Vec::take(input).map(Lean::from)
+        <Option<Box<T>> as Hand>::take(input).map(Lean)
     }
 
     fn layout(layout: &mut Layout) {
-        Vec::<T>::layout(layout);
+        Option::<Box<T>>::layout(layout);
     }
 }
 
@@ -66,17 +68,26 @@ impl<T: Hand + 'static> Hand for Lean<T> {
 mod tests {
     use super::*;
 
+    impl Part for Vec<u16> {
+        fn empty() -> &'static Self {
+            const { &Vec::new() }
+        }
+
+        fn is_empty(&self) -> bool {
+            self.as_slice().is_empty()
+        }
+    }
+
     #[test]
-    fn an_empty_list_rests_in_one_word() {
-        let mut list: Lean<u16> = Lean::default();
-        assert_eq!(size_of_val(&list), size_of::<usize>());
-        assert!(list.is_empty());
-        list.push(7);
-        list.rest();
-        assert_eq!(*list, [7]);
-        assert_eq!(list.take_all(), [7]);
-        list.retain(|_| true);
-        list.rest();
-        assert!(list.0.is_none());
+    fn a_part_without_content_rests_in_one_word() {
+        let mut part: Lean<Vec<u16>> = Lean::default();
+        assert_eq!(size_of_val(&part), size_of::<usize>());
+        assert!(Part::is_empty(&*part) && part.get_mut().is_none());
+        part.push(7);
+        part.rest();
+        assert_eq!(*part, [7]);
+        part.clear();
+        part.rest();
+        assert!(part.0.is_none());
     }
 }

@@ -5,7 +5,7 @@
 //! as late as possible: a late acknowledgement of another message would else be taken for that of
 //! the new one.
 
-use super::lean::Lean;
+use super::lean::{Lean, Part};
 use crate::mail::{OpenDelivery, PartitionId};
 use crate::position::Position;
 use stdx::handing::Hand;
@@ -13,18 +13,38 @@ use stdx::handing::Hand;
 /// See the module.
 #[derive(Hand)]
 pub(crate) struct Opened {
-    /// In the order in which they were sent.
-    deliveries: Lean<OpenDelivery>,
+    open: Lean<Open>,
     next_id: u16,
     /// The maximum number of open messages.
     window: u16,
-    /// Bytes of the open messages that this connection has sent.
+    /// Acknowledgements since the session was last written.
+    pub acknowledged: u16,
+}
+
+/// The open messages.
+#[derive(Default, Hand)]
+struct Open {
+    /// In the order in which they were sent.
+    deliveries: Vec<OpenDelivery>,
+    /// Bytes of those that this connection has sent.
     bytes: u64,
     /// Identifiers that a connection before this one has opened, and whose messages are to be sent
     /// again, in order. Before the last of them nothing else is sent ([MQTT-4.6.0-1]).
-    resends: Lean<u16>,
+    resends: Vec<u16>,
     /// The first of them is read from the log.
     is_reading: bool,
+}
+
+impl Part for Open {
+    fn empty() -> &'static Self {
+        const {
+            &Open { deliveries: Vec::new(), bytes: 0, resends: Vec::new(), is_reading: false }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.deliveries.is_empty() && self.resends.is_empty() && !self.is_reading
+    }
 }
 
 /// A place of the log.
@@ -47,21 +67,21 @@ impl Opened {
     /// Nothing open.
     pub fn new(window: u16) -> Opened {
         Opened {
-            deliveries: Lean::default(),
+            open: Lean::default(),
             next_id: 1,
             window: window.max(1),
-            bytes: 0,
-            resends: Lean::default(),
-            is_reading: false,
+            acknowledged: 0,
         }
     }
 
     /// Takes over the open messages of a session. The window may be smaller than their number.
     pub fn wake(&mut self, deliveries: Vec<OpenDelivery>, next_id: u16) {
-        let unreceived = deliveries.iter().filter(|open| !open.is_received);
-        self.resends = unreceived.map(|open| open.id).collect::<Vec<u16>>().into();
-        self.deliveries = deliveries.into();
         self.next_id = next_id.max(1);
+        if !deliveries.is_empty() {
+            let unreceived = deliveries.iter().filter(|open| !open.is_received);
+            self.open.resends = unreceived.map(|open| open.id).collect();
+            self.open.deliveries = deliveries;
+        }
     }
 
     /// The number of records that may be asked for, for new messages.
@@ -71,49 +91,51 @@ impl Opened {
 
     /// Whether another message may be opened.
     pub fn has_room(&self, bytes_max: u64) -> bool {
-        self.resends.is_empty() && self.room() > 0 && self.bytes < bytes_max
+        self.open.resends.is_empty() && self.room() > 0 && self.open.bytes < bytes_max
     }
 
     /// Whether messages are to be sent again.
     pub fn has_resends(&self) -> bool {
-        !self.resends.is_empty()
+        !self.open.resends.is_empty()
     }
 
     /// The message that is to be read from the log next, to be sent again; from here on it is being
     /// read. None if one is being read, or the client has no room: the window may be smaller than
     /// that of the connection that has opened them ([MQTT-3.3.4-9]).
     pub fn next_resend(&self) -> Option<OpenDelivery> {
-        let sent = self.deliveries.len() - self.resends.len();
+        let sent = self.open.deliveries.len() - self.open.resends.len();
         let has_room = sent < usize::from(self.window);
-        let id = *self.resends.first().filter(|_| has_room && !self.is_reading)?;
-        self.deliveries.iter().find(|open| open.id == id).copied()
+        let id = *self.open.resends.first().filter(|_| has_room && !self.open.is_reading)?;
+        self.open.deliveries.iter().find(|open| open.id == id).copied()
     }
 
     /// The message that is to be sent again next is being read, or is not any more.
     pub fn set_reading(&mut self, is_reading: bool) {
-        self.is_reading = is_reading;
+        if let Some(open) = self.open.get_mut() {
+            open.is_reading = is_reading;
+        }
     }
 
     /// A record was read: the message that is sent again with it, unless the client has
     /// acknowledged it meanwhile.
     pub fn take_resend(&mut self, partition: PartitionId, offset: u64) -> Option<OpenDelivery> {
         let open = *self.find(partition, offset)?;
-        let place = self.resends.iter().position(|id| *id == open.id)?;
-        self.resends.remove(place);
+        let place = self.open.resends.iter().position(|id| *id == open.id)?;
+        self.open.resends.remove(place);
         Some(open)
     }
 
     /// A message cannot be sent again. With QoS 1 it is not open any more. With QoS 2 the client
     /// may have it, and is released. True if it is to be.
     pub fn give_up(&mut self, id: u16) -> bool {
-        self.resends.retain(|resend| *resend != id);
-        match self.deliveries.iter_mut().find(|open| open.id == id) {
+        self.open.resends.retain(|resend| *resend != id);
+        match self.open.deliveries.iter_mut().find(|open| open.id == id) {
             Some(open) if open.qos == 2 => {
                 open.is_received = true;
                 true
             }
             _ => {
-                self.deliveries.retain(|open| open.id != id);
+                self.open.deliveries.retain(|open| open.id != id);
                 false
             }
         }
@@ -126,25 +148,24 @@ impl Opened {
 
     /// An open message is one of a group, for this member.
     pub fn note_member(&mut self, id: u16, member: u64) {
-        if let Some(open) = self.deliveries.iter_mut().find(|open| open.id == id) {
+        if let Some(open) = self.open.deliveries.iter_mut().find(|open| open.id == id) {
             open.member = member;
         }
     }
 
     /// The open message of an identifier, if it is one of a group.
     pub fn of_member(&self, id: u16) -> Option<OpenDelivery> {
-        self.deliveries.iter().find(|open| open.id == id && open.member != 0).copied()
+        self.open.deliveries.iter().find(|open| open.id == id && open.member != 0).copied()
     }
 
     /// The number of further messages that may be open.
     pub fn room(&self) -> usize {
-        usize::from(self.window).saturating_sub(self.deliveries.len())
+        usize::from(self.window).saturating_sub(self.open.deliveries.len())
     }
 
     /// Gives back the memory of lists without elements.
     pub fn rest(&mut self) {
-        self.deliveries.rest();
-        self.resends.rest();
+        self.open.rest();
     }
 
     /// The identifier that is tried next.
@@ -154,14 +175,14 @@ impl Opened {
 
     /// The open messages, in their order.
     pub fn iter(&self) -> impl Iterator<Item = &OpenDelivery> {
-        self.deliveries.iter()
+        self.open.deliveries.iter()
     }
 
     /// The open message at a place of the log, beside those of groups.
     pub fn find(&self, partition: PartitionId, offset: u64) -> Option<&OpenDelivery> {
         let is_it =
             |it: &&OpenDelivery| it.partition == partition && it.offset == offset && it.member == 0;
-        self.deliveries.iter().find(is_it)
+        self.open.deliveries.iter().find(is_it)
     }
 
     /// Opens an exchange, and gives its identifier. There is room.
@@ -173,7 +194,7 @@ impl Opened {
     ) -> u16 {
         let Position { epoch, offset } = position;
         let mut id = self.next_id.max(1);
-        while self.deliveries.iter().any(|open| open.id == id) {
+        while self.open.deliveries.iter().any(|open| open.id == id) {
             id = following(id);
         }
         self.next_id = following(id);
@@ -189,8 +210,8 @@ impl Opened {
             bytes,
             member: 0,
         };
-        self.bytes += u64::from(bytes);
-        self.deliveries.push(delivery);
+        self.open.bytes += u64::from(bytes);
+        self.open.deliveries.push(delivery);
         id
     }
 
@@ -209,7 +230,7 @@ impl Opened {
         if is_refused {
             return self.end(id, |open| open.qos == 2);
         }
-        match self.deliveries.iter_mut().find(|open| open.id == id) {
+        match self.open.deliveries.iter_mut().find(|open| open.id == id) {
             Some(open) if open.qos == 2 => {
                 open.is_received = true;
                 Acknowledged::Continues
@@ -225,15 +246,15 @@ impl Opened {
     }
 
     fn end(&mut self, id: u16, is_due: impl Fn(&OpenDelivery) -> bool) -> Acknowledged {
-        let Some(place) = self.deliveries.iter().position(|open| open.id == id) else {
+        let Some(place) = self.open.deliveries.iter().position(|open| open.id == id) else {
             return Acknowledged::Unknown;
         };
-        if !is_due(&self.deliveries[place]) {
+        if !is_due(&self.open.deliveries[place]) {
             return Acknowledged::Violated;
         }
-        let open = self.deliveries.remove(place);
-        self.bytes = self.bytes.saturating_sub(open.bytes.into());
-        self.resends.retain(|resend| *resend != open.id);
+        let open = self.open.deliveries.remove(place);
+        self.open.bytes = self.open.bytes.saturating_sub(open.bytes.into());
+        self.open.resends.retain(|resend| *resend != open.id);
         Acknowledged::Over
     }
 }

@@ -1,14 +1,13 @@
 //! SUBSCRIBE packets that wait for homes: each is answered once, when all of its filters have been
 //! decided.
 
-use super::lean::Lean;
 use crate::mail::SubscriptionKey;
 use stdx::handing::Hand;
 
 /// See the module.
 #[derive(Default, Hand)]
 pub(crate) struct Subscribing {
-    packets: Lean<Packet>,
+    packets: Vec<Packet>,
     next_place: u32,
 }
 
@@ -52,9 +51,14 @@ pub(crate) struct Decided {
 }
 
 impl Subscribing {
-    /// Gives back the memory of the list without packets.
-    pub fn rest(&mut self) {
-        self.packets.rest();
+    /// No packets.
+    pub const fn new() -> Subscribing {
+        Subscribing { packets: Vec::new(), next_place: 0 }
+    }
+
+    /// Whether every packet is answered.
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
     }
 
     /// A packet begins; its filters follow. Identifier 0 is that of a session that wakes, which has

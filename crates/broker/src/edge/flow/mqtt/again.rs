@@ -112,7 +112,7 @@ impl Edge {
 
     /// The identifiers of the subscriptions that the session came with and that match a topic.
     fn identifiers_again(&self, index: ConnIndex, topic: &str) -> Vec<SubscriptionId> {
-        let waking = self.mqtt_ref(index).and_then(|mqtt| mqtt.waking.as_ref());
+        let waking = self.mqtt_ref(index).and_then(|mqtt| mqtt.busy.waking.as_ref());
         let all = waking.iter().flat_map(|waking| &waking.subscriptions);
         let is_whole = |it: &&SleepingSubscription| it.group().is_none() && !it.is_ended;
         let matching = all.filter(is_whole).filter(|it| does_match(&it.filter, topic));

@@ -12,7 +12,7 @@ impl Edge {
     pub(super) fn alias_of(&self, index: ConnIndex, topic: &str) -> SentAlias {
         match self.mqtt_ref(index) {
             Some(mqtt) if mqtt.sent_aliases_max > 0 => {
-                mqtt.aliases.to_send(topic, mqtt.sent_aliases_max)
+                mqtt.busy.aliases.to_send(topic, mqtt.sent_aliases_max)
             }
             _ => SentAlias::None,
         }
@@ -23,7 +23,7 @@ impl Edge {
         if alias != SentAlias::None
             && let Some(mqtt) = self.mqtt_of(index)
         {
-            mqtt.aliases.note_sent(alias, topic);
+            mqtt.busy.aliases.note_sent(alias, topic);
         }
     }
 }

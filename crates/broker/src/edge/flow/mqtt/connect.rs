@@ -16,7 +16,8 @@ use crate::protocol::{Protocol, flag};
 use crate::session::mqtt::open::Opened;
 use crate::session::mqtt::refusal::connect_reason_of;
 use crate::session::mqtt::start::wants_positions;
-use crate::session::mqtt::{Link, METHOD, Mqtt, NAME_BYTES_MAX, Record, Spoken};
+use crate::session::mqtt::lean::Lean;
+use crate::session::mqtt::{Link, METHOD, Mqtt, NAME_BYTES_MAX, Record, Resumed, Spoken};
 use crate::session::{Credential, State};
 use crate::settings::Durability;
 use crate::sys::session_topic;
@@ -110,7 +111,8 @@ impl Edge {
             }
             Presented::Asked(digest) => {
                 let frame = packet.into();
-                self.set_state(index, State::Credential(Credential::Hello { digest, frame }));
+                let waits = Credential::Hello { digest, frame };
+                self.set_state(index, State::Credential(waits.into()));
                 Ok(false)
             }
         }
@@ -122,8 +124,8 @@ impl Edge {
             Ok(Step::Done { value: ClientPacket::Connect(connect), consumed }) => {
                 self.mqtt_claim(index, &connect);
                 if let Some(mqtt) = self.mqtt_of(index) {
-                    mqtt.partial = packet[consumed..].to_vec().into();
-                    mqtt.is_held = !mqtt.partial.is_empty();
+                    mqtt.busy.partial = packet[consumed..].to_vec();
+                    mqtt.busy.is_held = !mqtt.busy.partial.is_empty();
                 }
             }
             _ => debug_assert!(false, "it was decoded before"),
@@ -158,7 +160,8 @@ impl Edge {
             }
         };
         let mqtt = self.new_session(index, connect, will);
-        let (name, lasts) = (mqtt.name.clone(), mqtt.lasts());
+        let lasts = mqtt.lasts();
+        let name = self.work.mail.copy(self.sessions.name_of(&mqtt));
         let slot = &mut self.connections.slots[index];
         slot.protocol =
             if slot.facts().is_websocket { Protocol::MqttWebSocket } else { Protocol::Mqtt };
@@ -166,7 +169,7 @@ impl Edge {
         self.statistics.mqtt_sessions += 1;
         self.set_state(index, State::Mqtt(Box::new(mqtt)));
         let claim = Claim {
-            name: self.work.mail.copy(&name),
+            name: name.clone(),
             user: self.user_hash(index),
             connection: self.connections.slots.key(index),
             is_clean: connect.clean_start,
@@ -177,7 +180,7 @@ impl Edge {
     }
 
     /// The state of a session that begins.
-    fn new_session(&self, index: ConnIndex, connect: &Connect<'_>, will: Option<Will>) -> Mqtt {
+    fn new_session(&mut self, index: ConnIndex, connect: &Connect<'_>, will: Option<Will>) -> Mqtt {
         let settings = self.settings.mqtt;
         let properties = &connect.properties;
         let expiry_s = match (connect.version, connect.clean_start) {
@@ -187,19 +190,23 @@ impl Edge {
         };
         let receive_max = properties.receive_maximum().map_or(u16::MAX, |max| max.get());
         let instance = self.new_instance(index);
-        let name: Box<[u8]> = match connect.client_id {
-            "" => assigned_name(instance).into_bytes().into(),
-            given => given.as_bytes().into(),
+        let assigned;
+        let name = match connect.client_id {
+            "" => {
+                assigned = assigned_name(instance);
+                &assigned
+            }
+            given => given,
         };
+        let record = self.record_of(name.as_bytes());
         let packet_bytes_max = properties.maximum_packet_size().map(|size| size.get());
         let aliases_max = properties.topic_alias_maximum().unwrap_or(0);
-        Mqtt {
+        let mut mqtt = Mqtt {
             version: Spoken(connect.version),
-            is_named_by_node: connect.client_id.is_empty(),
             is_continued: false,
             expiry_s,
-            record: self.record_of(&name),
-            name,
+            record,
+            name: self.sessions.names.insert(name.as_bytes()),
             keep_alive_s: connect.keep_alive_s,
             link: Link::Asked,
             packet_bytes_max: packet_bytes_max.unwrap_or(PACKET_BYTES_MAX),
@@ -209,23 +216,14 @@ impl Edge {
             problem_information: properties.request_problem_information().unwrap_or(true),
             instance,
             released: 0,
-            resumed_at: None,
-            acknowledged: 0,
-            received: Default::default(),
+            resumed: Resumed::NOT,
             opened: Opened::new(receive_max.min(settings.inflight_max)),
-            subscribing: Default::default(),
-            ended: Default::default(),
-            memberships: Default::default(),
-            aliases: Default::default(),
             sent_aliases_max: aliases_max.min(settings.topic_aliases_sent_max),
             will: will.map(|will| Box::new(Will { key: instance.to_be_bytes().into(), ..will })),
-            waking: None,
-            retained: Default::default(),
-            gaps: Default::default(),
-            partial: Default::default(),
-            is_held: false,
-            assembly: None,
-        }
+            busy: Lean::default(),
+        };
+        mqtt.busy.is_named_by_node = connect.client_id.is_empty();
+        mqtt
     }
 
     /// The number of a session that begins; other nodes of a cluster have others.
@@ -350,6 +348,10 @@ impl Edge {
         self.stamp_hello(index);
         let settings = self.settings.mqtt;
         let keep_alive_max_s = settings.keep_alive_max_s;
+        let unnamed = self.mqtt_ref(index).filter(|mqtt| mqtt.busy.is_named_by_node);
+        let assigned_name = unnamed.map(|mqtt| {
+            String::from_utf8_lossy(self.sessions.name_of(mqtt)).into_owned()
+        });
         let Some(mqtt) = self.mqtt_of(index) else {
             return;
         };
@@ -360,7 +362,9 @@ impl Edge {
             mqtt.keep_alive_s = keep_alive_max_s;
         }
         let keep_alive_s = mqtt.keep_alive_s;
-        let name = std::str::from_utf8(&mqtt.name).unwrap_or_default().to_owned();
+        if let Some(busy) = mqtt.busy.get_mut() {
+            busy.is_named_by_node = false;
+        }
         let mut properties = Vec::new();
         if settings.topic_alias_max > 0 {
             properties.push(Property::TopicAliasMaximum(settings.topic_alias_max));
@@ -378,8 +382,8 @@ impl Edge {
         if !settings.may_retain {
             properties.push(Property::RetainAvailable(false));
         }
-        if mqtt.is_named_by_node {
-            properties.push(Property::AssignedClientId(&name));
+        if let Some(name) = &assigned_name {
+            properties.push(Property::AssignedClientId(name));
         }
         if let Some(receive_max) = std::num::NonZeroU16::new(settings.receive_max) {
             properties.push(Property::ReceiveMaximum(receive_max));

@@ -151,7 +151,7 @@ impl Edge {
     /// Whether the client has published a message itself.
     pub(super) fn is_own(&self, index: ConnIndex, view: &RecordView<'_>) -> bool {
         let origin = view.origin();
-        origin.is_some() && origin == self.mqtt_ref(index).map(|mqtt| origin_of(&mqtt.name))
+        origin.is_some() && origin == self.mqtt_ref(index).map(|mqtt| origin_of(self.sessions.name_of(mqtt)))
     }
 
     /// The form in which other clients get the same bytes; none if only this one does.
@@ -240,7 +240,7 @@ impl Edge {
             retain: message.retain(),
             subscription_ids: message.ids,
             expiry_s: message.expiry.remaining_s(),
-            gaps: if tells_gaps { &mqtt.gaps } else { &[] },
+            gaps: if tells_gaps { &mqtt.busy.gaps } else { &[] },
             place: self.told_place(mqtt, message.partition, message.view.offset()),
         };
         head.clear();
@@ -295,7 +295,7 @@ impl Edge {
             return Sent::NoRoom;
         }
         if qos > 0 {
-            let waits_behind = message.cause == Cause::Published && !mqtt.retained.is_empty();
+            let waits_behind = message.cause == Cause::Published && !mqtt.busy.retained.is_empty();
             if waits_behind || !mqtt.opened.has_room(bytes_max) {
                 return Sent::NoRoom;
             }
@@ -320,7 +320,7 @@ impl Edge {
         head.clear();
         let mut alias = self.alias_of(index, message.topic);
         let tells_gaps = proposed.is_some()
-            && self.mqtt_ref(index).is_some_and(|mqtt| !mqtt.gaps.is_empty())
+            && self.mqtt_ref(index).is_some_and(|mqtt| !mqtt.busy.gaps.is_empty())
             && self.encode_head(index, message, (proposed, true, alias), &mut head);
         let plain = (proposed, false);
         let fits =
@@ -341,7 +341,7 @@ impl Edge {
                 self.encode_head(index, message, (opened, tells_gaps, alias), &mut head);
             }
             if tells_gaps && let Some(mqtt) = self.mqtt_of(index) {
-                mqtt.gaps.take_all();
+                mqtt.busy.gaps = Vec::new();
             }
             self.statistics.delivered += 1;
             if is_new && qos == 2 {
@@ -611,7 +611,7 @@ impl Edge {
         {
             let topic = Slice::copy_of(message.topic.as_bytes());
             let record = message.record.clone();
-            mqtt.retained.push(WaitingRetained { subscription: key, topic, record });
+            mqtt.busy.retained.push(WaitingRetained { subscription: key, topic, record });
             self.connections.slots[index].set(flag::LAGGING);
         }
     }
@@ -619,8 +619,8 @@ impl Edge {
     /// The client has acknowledged a message: what waits for room follows with the next flush.
     pub(crate) fn room_came(&mut self, index: ConnIndex) {
         let waits = self.mqtt_ref(index).is_some_and(|mqtt| {
-            let of_groups = mqtt.memberships.iter().any(|it| !it.waiting.is_empty());
-            of_groups || !mqtt.retained.is_empty()
+            let of_groups = mqtt.busy.memberships.iter().any(|it| !it.waiting.is_empty());
+            of_groups || !mqtt.busy.retained.is_empty()
         });
         let slot = &mut self.connections.slots[index];
         if waits || slot.is(flag::LAGGING | flag::CATCHING_UP) {
@@ -631,7 +631,7 @@ impl Edge {
 
     /// A subscription is live again.
     pub(crate) fn mqtt_caught_up(&mut self, index: ConnIndex) {
-        if self.mqtt_ref(index).is_some_and(|mqtt| !mqtt.retained.is_empty()) {
+        if self.mqtt_ref(index).is_some_and(|mqtt| !mqtt.busy.retained.is_empty()) {
             self.connections.slots[index].set(flag::LAGGING);
             self.mark_dirty(index);
         }
@@ -642,14 +642,14 @@ impl Edge {
         let Some(mqtt) = self.mqtt_of(index) else {
             return false;
         };
-        let waiting = mqtt.retained.take_all();
+        let waiting = std::mem::take(&mut mqtt.busy.retained);
         for WaitingRetained { subscription, topic, record } in waiting {
             // Where there is no room, it waits again. The client may have unsubscribed since.
             if let Some(subscription) = self.subscriptions.find(subscription) {
                 self.deliver_mqtt_retained(subscription, &topic, &record);
             }
         }
-        self.mqtt_ref(index).is_some_and(|mqtt| !mqtt.retained.is_empty())
+        self.mqtt_ref(index).is_some_and(|mqtt| !mqtt.busy.retained.is_empty())
     }
 
     /// The number of records that may be read from the log for a connection now.
@@ -659,7 +659,7 @@ impl Edge {
         };
         let bytes_max = u64::from(self.settings.limits.outbox_bytes_max) / 2;
         // Retained messages come before new ones.
-        if mqtt.retained.is_empty() { mqtt.opened.records_max(bytes_max) as u32 } else { 0 }
+        if mqtt.busy.retained.is_empty() { mqtt.opened.records_max(bytes_max) as u32 } else { 0 }
     }
 
     /// The stream of a partition has come to this offset.

@@ -25,10 +25,10 @@ impl Edge {
         if !is_needed {
             self.forget_subscription(index, at);
         } else if let Some(mqtt) = self.mqtt_of(index) {
-            mqtt.ended.push(at);
+            mqtt.busy.ended.push(at);
         }
         // Nothing was left to those that have no other any more.
-        let ended = self.mqtt_ref(index).map_or_else(Vec::new, |mqtt| mqtt.ended.to_vec());
+        let ended = self.mqtt_ref(index).map_or_else(Vec::new, |mqtt| mqtt.busy.ended.to_vec());
         for at in ended {
             if self.others(index, at).next().is_none() {
                 self.forget_subscription(index, at);
@@ -39,7 +39,7 @@ impl Edge {
     fn forget_subscription(&mut self, index: ConnIndex, at: SubIndex) {
         let name = self.name_of_subscription(at);
         if let (Some(name), Some(mqtt)) = (name, self.mqtt_of(index))
-            && let Some(waking) = &mut mqtt.waking
+            && let Some(waking) = mqtt.waking_mut()
         {
             waking.subscriptions.retain(|it| it.filter != name);
         }
@@ -60,9 +60,9 @@ impl Edge {
     /// A subscription is removed.
     pub(crate) fn forget_ended(&mut self, index: ConnIndex, at: SubIndex) {
         if let Some(mqtt) = self.mqtt_of(index)
-            && !mqtt.ended.is_empty()
+            && !mqtt.busy.ended.is_empty()
         {
-            mqtt.ended.retain(|ended| *ended != at);
+            mqtt.busy.ended.retain(|ended| *ended != at);
         }
     }
 
@@ -71,18 +71,18 @@ impl Edge {
         let Some(mqtt) = self.mqtt_of(index) else {
             return false;
         };
-        if let Some(waking) = &mut mqtt.waking {
+        if let Some(waking) = mqtt.waking_mut() {
             let is_it = |it: &&mut crate::mail::SleepingSubscription| it.filter[..] == *filter;
             waking.subscriptions.iter_mut().filter(is_it).for_each(|it| it.is_ended = false);
         }
-        let was_ended = mqtt.ended.contains(&at);
+        let was_ended = mqtt.busy.ended.contains(&at);
         self.forget_ended(index, at);
         was_ended
     }
 
     /// Whether the client has ended a subscription.
     pub(super) fn has_ended(&self, index: ConnIndex, at: SubIndex) -> bool {
-        self.mqtt_ref(index).is_some_and(|mqtt| mqtt.ended.contains(&at))
+        self.mqtt_ref(index).is_some_and(|mqtt| mqtt.busy.ended.contains(&at))
     }
 
     /// Whether a granted subscription is read from the log.
@@ -143,7 +143,7 @@ impl Edge {
     ) -> impl Iterator<Item = (stdx::chunk::Slice, Options)> {
         let others = self.chain(index).filter(move |at| *at != but && !self.has_ended(index, *at));
         let held = others.filter_map(move |at| self.holds_as(index, at));
-        let waking = self.mqtt_ref(index).and_then(|mqtt| mqtt.waking.as_ref());
+        let waking = self.mqtt_ref(index).and_then(|mqtt| mqtt.busy.waking.as_ref());
         let is_ended = move |name: &[u8]| {
             let mut all = waking.iter().flat_map(|waking| &waking.subscriptions);
             all.any(|it| it.is_ended && it.filter[..] == *name)

@@ -38,9 +38,9 @@ impl Edge {
         }
         let text = format!("{}/{epoch}:{from}-{to} {reason} {filter}", partition.0);
         if let Some(mqtt) = self.mqtt_of(index).filter(|mqtt| mqtt.is_v5()) {
-            match mqtt.gaps.len() {
-                0..WAITING_MAX => mqtt.gaps.push(text.into()),
-                _ => mqtt.gaps[WAITING_MAX - 1] = format!("{text} and more").into(),
+            match mqtt.busy.gaps.len() {
+                0..WAITING_MAX => mqtt.busy.gaps.push(text.into()),
+                _ => mqtt.busy.gaps[WAITING_MAX - 1] = format!("{text} and more").into(),
             }
         }
     }
@@ -48,7 +48,7 @@ impl Edge {
     /// The subscription identifier of a session's subscription to its gaps, 0 for none; or nothing
     /// if it has no such subscription. One that wakes with the session has it already.
     fn gap_listener(&self, index: ConnIndex) -> Option<u32> {
-        let waking = self.mqtt_ref(index)?.waking.as_ref();
+        let waking = self.mqtt_ref(index)?.busy.waking.as_ref();
         let mut of_waking = waking.iter().flat_map(|session| &session.subscriptions);
         if let Some(it) = of_waking.find(|it| it.filter[..] == *OWN_GAPS.as_bytes()) {
             return (!it.is_ended).then(|| Options::of(it.options).identifier);

@@ -67,7 +67,7 @@ impl Edge {
             return Ok(());
         };
         if let Some(known) =
-            mqtt.memberships.iter_mut().find(|it| *it.group == *group && !it.is_leaving)
+            mqtt.busy.memberships.iter_mut().find(|it| *it.group == *group && !it.is_leaving)
         {
             known.options = options;
             if known.unjoined == 0 {
@@ -77,7 +77,7 @@ impl Edge {
             }
             return Ok(());
         }
-        if mqtt.memberships.len() >= memberships_max {
+        if mqtt.busy.memberships.len() >= memberships_max {
             return Err(ErrorCode::TooManySubscriptions);
         }
         let membership = Membership {
@@ -90,7 +90,7 @@ impl Edge {
             cursors: since.to_vec(),
             waiting: Default::default(),
         };
-        mqtt.memberships.push(membership);
+        mqtt.busy.memberships.push(membership);
         let room = (mqtt.opened.window().min(ROOM_MAX) / homes_count).max(1);
         let member = self.member(index, next);
         for home in self.settings.homes() {
@@ -106,7 +106,7 @@ impl Edge {
     }
 
     fn member(&self, index: ConnIndex, number: u64) -> Member {
-        let client = self.mqtt_ref(index).map_or(0, |mqtt| origin_of(&mqtt.name));
+        let client = self.mqtt_ref(index).map_or(0, |mqtt| origin_of(self.sessions.name_of(mqtt)));
         Member { connection: self.connections.slots.key(index), number, client }
     }
 
@@ -146,7 +146,7 @@ impl Edge {
         self.connections.slots.get(connection)?;
         let index = ConnIndex(connection.index);
         let mqtt = self.mqtt_of(index)?;
-        let membership = mqtt.memberships.iter_mut().find(|it| it.number == number)?;
+        let membership = mqtt.busy.memberships.iter_mut().find(|it| it.number == number)?;
         Some((index, membership))
     }
 
@@ -168,11 +168,11 @@ impl Edge {
 
     /// Sends the messages of groups that the client has room for. True if some still wait.
     pub(crate) fn send_to_members(&mut self, index: ConnIndex) -> bool {
-        let count = self.mqtt_ref(index).map_or(0, |mqtt| mqtt.memberships.len());
+        let count = self.mqtt_ref(index).map_or(0, |mqtt| mqtt.busy.memberships.len());
         let mut do_wait = false;
         for at in 0..count {
             while let Some(mqtt) = self.mqtt_of(index)
-                && let Some(membership) = mqtt.memberships.get_mut(at)
+                && let Some(membership) = mqtt.busy.memberships.get_mut(at)
                 && let Some(message) = membership.waiting.pop_front()
             {
                 let (number, options) = (membership.number, Options::of(membership.options));
@@ -184,7 +184,7 @@ impl Edge {
                     }
                     ToMember::NoRoom => {
                         let mqtt = self.mqtt_of(index);
-                        if let Some(it) = mqtt.and_then(|mqtt| mqtt.memberships.get_mut(at)) {
+                        if let Some(it) = mqtt.and_then(|mqtt| mqtt.busy.memberships.get_mut(at)) {
                             it.waiting.push_front(message);
                         }
                         self.connections.slots[index].set(flag::LAGGING);
@@ -218,7 +218,7 @@ impl Edge {
             return false;
         };
         let is_it = |it: &&mut Membership| *it.group == *group && !it.is_leaving;
-        let Some(membership) = mqtt.memberships.iter_mut().find(is_it) else {
+        let Some(membership) = mqtt.busy.memberships.iter_mut().find(is_it) else {
             return false;
         };
         membership.is_leaving = true;
@@ -242,16 +242,16 @@ impl Edge {
         if let Some(mqtt) = self.mqtt_of(index)
             && !mqtt.opened.iter().any(|open| open.member == number)
         {
-            mqtt.memberships.retain(|it| it.number != number || !it.is_leaving);
+            mqtt.busy.memberships.retain(|it| it.number != number || !it.is_leaving);
         }
     }
 
     /// The connection ends. The groups wait for the session until this time, in milliseconds since
     /// 1970; 0: it ends, too.
     pub(super) fn leave_groups(&mut self, index: ConnIndex, mqtt: &Mqtt, until_ms: u64) {
-        let client = origin_of(&mqtt.name);
+        let client = origin_of(self.sessions.name_of(mqtt));
         let connection = self.connections.slots.key(index);
-        for membership in mqtt.memberships.iter() {
+        for membership in mqtt.busy.memberships.iter() {
             let member = Member { connection, number: membership.number, client };
             let until_ms = if membership.is_leaving { 0 } else { until_ms };
             self.leave_group(&membership.group, member, Some(until_ms));

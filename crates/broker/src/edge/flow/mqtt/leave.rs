@@ -49,8 +49,8 @@ impl Edge {
             let until_ms = session.as_ref().map_or(0, |session| session.expires_ms);
             self.leave_groups(index, &mqtt, until_ms);
             let connection = self.connections.slots.key(index);
-            let home = self.home_of_client(&mqtt.name);
-            let name = self.work.mail.copy(&mqtt.name);
+            let home = self.home_of_client(self.sessions.name_of(&mqtt));
+            let name = self.work.mail.copy(self.sessions.name_of(&mqtt));
             let is_answered = self.connections.slots[index].is(flag::GATED) && session.is_some();
             if is_answered {
                 mqtt.record.note_asked();
@@ -73,7 +73,7 @@ impl Edge {
         };
         let mut subscriptions: BTreeMap<Box<[u8]>, SleepingSubscription> = BTreeMap::new();
         // Those that have not been granted again keep the cursors that they came with.
-        if let Some(waking) = &mqtt.waking {
+        if let Some(waking) = &mqtt.busy.waking {
             for subscription in &waking.subscriptions {
                 let kept = SleepingSubscription {
                     cursors: waking.cursors_of(subscription),
@@ -86,7 +86,7 @@ impl Edge {
         for at in self.chain(index) {
             if let Some(subscription) = self.sleeping(at) {
                 has_filters |= self.subscriptions[at].is_filter();
-                let is_ended = mqtt.ended.contains(&at);
+                let is_ended = mqtt.busy.ended.contains(&at);
                 let retained = self.retained_due(mqtt, at, &subscription);
                 let subscription = SleepingSubscription { is_ended, retained, ..subscription };
                 subscriptions.insert(subscription.filter[..].into(), subscription);
@@ -99,7 +99,7 @@ impl Edge {
                 .map(|partition| self.cursor(partition, self.mqtt.through(partition)))
                 .collect();
         }
-        for membership in mqtt.memberships.iter().filter(|it| !it.is_leaving) {
+        for membership in mqtt.busy.memberships.iter().filter(|it| !it.is_leaving) {
             let filter = [SHARED_PREFIX, &membership.group].concat();
             let subscription = SleepingSubscription {
                 filter: Slice::copy_of(filter.as_bytes()),
@@ -110,7 +110,7 @@ impl Edge {
             };
             subscriptions.insert(subscription.filter[..].into(), subscription);
         }
-        let received = mqtt.received.iter().map(|(id, it)| SleepingReceived {
+        let received = mqtt.busy.received.iter().map(|(id, it)| SleepingReceived {
             id,
             released: it.released,
             is_answered: it.is_answered,
@@ -122,11 +122,11 @@ impl Edge {
             expires_ms,
             instance: mqtt.instance,
             released: mqtt.released,
-            resumed_at: mqtt.resumed_at,
+            resumed_at: mqtt.resumed_at(),
             next_id: mqtt.opened.next_id(),
             received: received.collect(),
             open: mqtt.opened.iter().filter(|open| open.member == 0).copied().collect(),
-            gaps: mqtt.gaps.to_vec(),
+            gaps: mqtt.busy.gaps.to_vec(),
             through,
             subscriptions: subscriptions.into_values().collect(),
             will: mqtt.will.clone().filter(|_| mqtt.record.is_shared && mqtt.link == Link::Held),
@@ -163,7 +163,7 @@ impl Edge {
     /// The topics whose retained messages wait for room in the window.
     fn retained_due(&self, mqtt: &Mqtt, at: SubIndex, of: &SleepingSubscription) -> Vec<Slice> {
         let key = self.subscriptions.key(at);
-        let waiting = mqtt.retained.iter().filter(|waiting| waiting.subscription == key);
+        let waiting = mqtt.busy.retained.iter().filter(|waiting| waiting.subscription == key);
         let mut topics: Vec<Slice> = waiting.map(|waiting| waiting.topic.clone()).collect();
         if topics.len() > RETAINED_MAX {
             topics = vec![of.filter.clone()];

@@ -89,7 +89,7 @@ impl Edge {
     fn further_fields(&self, index: ConnIndex, properties: &Properties<'_>) -> FurtherFields {
         let mut further = further_of(properties, self.now.unix_ms);
         if let Some(mqtt) = self.mqtt_ref(index).filter(|mqtt| mqtt.is_v5()) {
-            further.origin(origin_of(&mqtt.name));
+            further.origin(origin_of(self.sessions.name_of(mqtt)));
         }
         further
     }
@@ -110,10 +110,10 @@ impl Edge {
             return Ok(None);
         };
         if publish.topic.is_empty() {
-            let known = mqtt.aliases.received(alias.get());
+            let known = mqtt.busy.aliases.received(alias.get());
             return known.map(|topic| Some(topic.into())).ok_or(ReasonCode::ProtocolError);
         }
-        mqtt.aliases.receive(alias.get(), publish.topic);
+        mqtt.busy.aliases.receive(alias.get(), publish.topic);
         Ok(None)
     }
 
@@ -125,7 +125,7 @@ impl Edge {
     ) -> Option<[u8; KEY_BYTES]> {
         let receive_max = usize::from(self.settings.mqtt.receive_max);
         let mqtt = self.mqtt_of(index)?;
-        let known = mqtt.received.get(id.get());
+        let known = mqtt.busy.received.get(id.get());
         let released = match known {
             Some(received) if received.is_answered => {
                 self.send_mqtt_packet(index, &ServerPacket::PubRec(Ack::success(id)));
@@ -134,14 +134,14 @@ impl Edge {
             // A connection before this one has not been answered: the home knows the key.
             Some(received) => received.released,
             // Version 3 has no such limit, and its clients cannot know of it.
-            None if mqtt.is_v5() && mqtt.received.len() >= receive_max => {
+            None if mqtt.is_v5() && mqtt.busy.received.len() >= receive_max => {
                 self.mqtt_disconnect(index, ReasonCode::ReceiveMaximumExceeded);
                 return None;
             }
             None => {
-                let resumed_at = mqtt.resumed_at.filter(|_| is_repeat);
+                let resumed_at = mqtt.resumed_at().filter(|_| is_repeat);
                 let released = resumed_at.unwrap_or(mqtt.released);
-                mqtt.received.receive(id.get(), released);
+                mqtt.busy.received.receive(id.get(), released);
                 released
             }
         };
@@ -158,7 +158,7 @@ impl Edge {
         let Some(mqtt) = self.mqtt_of(index) else {
             return;
         };
-        let is_known = mqtt.received.release(ack.packet_id.get());
+        let is_known = mqtt.busy.received.release(ack.packet_id.get());
         // The connection before this one may have ended before the answer reached the client.
         let reason = if is_known || !mqtt.is_v5() || mqtt.is_continued {
             ReasonCode::Success
@@ -217,9 +217,9 @@ impl Edge {
         let Some(mqtt) = self.mqtt_of(index) else {
             return;
         };
-        mqtt.acknowledged += 1;
-        if mqtt.acknowledged >= KEPT_AFTER {
-            mqtt.acknowledged = 0;
+        mqtt.opened.acknowledged += 1;
+        if mqtt.opened.acknowledged >= KEPT_AFTER {
+            mqtt.opened.acknowledged = 0;
             self.keep_mqtt_session(index);
         }
     }

@@ -54,7 +54,7 @@ impl Edge {
     /// The client learns of a release.
     pub(super) fn gate_release(&mut self, index: ConnIndex) {
         if let Some(mqtt) = self.mqtt_of(index) {
-            mqtt.released += 1;
+            mqtt.note_release();
         }
         self.gate_publications(index);
     }
@@ -85,7 +85,7 @@ impl Edge {
         let Some(mqtt) = self.mqtt_of(index) else {
             return false;
         };
-        if first & DUP == 0 && mqtt.resumed_at.take().is_some() {
+        if first & DUP == 0 && mqtt.resumed.end() {
             self.gate_publications(index);
             self.mark_dirty(index);
         }
@@ -103,7 +103,7 @@ impl Edge {
         let Some(mqtt) = self.mqtt_of(index) else {
             return self.open_gate(index);
         };
-        if mqtt.record.asked > 0 || mqtt.record.is_refused {
+        if mqtt.record.asked > 0 || mqtt.busy.is_record_refused {
             return;
         }
         // Of a session that does not last, only the end of the one before is wanted.
@@ -129,9 +129,9 @@ impl Edge {
             return;
         };
         let session = mqtt.lasts().then(|| Box::new(self.sleep(index, mqtt)));
-        let name = Slice::copy_of(&mqtt.name);
+        let name = Slice::copy_of(self.sessions.name_of(mqtt));
         let connection = self.connections.slots.key(index);
-        let home = self.home_of_client(&mqtt.name);
+        let home = self.home_of_client(&name);
         let leave = Leave { name, connection, session, is_answered };
         self.request(home, ToHome::KeepSession(leave));
     }
@@ -144,10 +144,10 @@ impl Edge {
         };
         mqtt.record.asked = mqtt.record.asked.saturating_sub(1);
         if let Err(code) = result {
-            let is_passing = code == Code::LogUnavailable && mqtt.record.refusals < REFUSALS_MAX;
-            mqtt.record.refusals = mqtt.record.refusals.saturating_add(1);
+            let is_passing = code == Code::LogUnavailable && mqtt.busy.refusals < REFUSALS_MAX;
+            mqtt.busy.refusals = mqtt.busy.refusals.saturating_add(1);
             mqtt.record.is_wanted = is_passing;
-            mqtt.record.is_refused = is_passing;
+            mqtt.busy.is_record_refused = is_passing;
             mqtt.record.is_durable &= is_passing;
             self.statistics.own_publications_lost += 1;
             if is_passing {
@@ -155,7 +155,9 @@ impl Edge {
                 return self.mqtt.put_refused_record(due_ms, connection);
             }
         } else {
-            mqtt.record.refusals = 0;
+            if let Some(busy) = mqtt.busy.get_mut() {
+                busy.refusals = 0;
+            }
         }
         let Some(mqtt) = self.mqtt_of(index) else {
             return;
@@ -173,7 +175,7 @@ impl Edge {
             if self.connections.slots.get(connection).is_some()
                 && let Some(mqtt) = self.mqtt_of(ConnIndex(connection.index))
             {
-                mqtt.record.is_refused = false;
+                mqtt.busy.is_record_refused = false;
                 self.writable(connection);
             }
         }

@@ -14,6 +14,7 @@ use crate::mail::{
     SubscriptionKey, ToHome,
 };
 use crate::notice::{Beginning, SubscribeTerms};
+use crate::session::mqtt::Mqtt;
 use crate::session::mqtt::encode::{decide, subscribed};
 use crate::session::mqtt::options::Options;
 use crate::session::mqtt::refusal::subscribe_reason_of;
@@ -38,7 +39,7 @@ impl Edge {
         let identifier = packet.properties.subscription_id().map_or(0, |id| id.get());
         let begin = start_of(&packet.properties);
         if let Some(mqtt) = self.mqtt_of(index) {
-            mqtt.subscribing.begin(packet.packet_id.get());
+            mqtt.busy.subscribing.begin(packet.packet_id.get());
         }
         for item in packet.items.iter() {
             let is_of_gaps = item.filter == OWN_GAPS;
@@ -54,8 +55,8 @@ impl Edge {
             let Some(mqtt) = self.mqtt_of(index) else {
                 return;
             };
-            let place = mqtt.subscribing.push(item.filter, number, wants_retained);
-            if let Some(entry) = mqtt.subscribing.entry(place) {
+            let place = mqtt.busy.subscribing.push(item.filter, number, wants_retained);
+            if let Some(entry) = mqtt.busy.subscribing.entry(place) {
                 entry.is_for_new = item.retain_handling == RetainHandling::SendIfNew;
             }
             self.begin_mqtt_subscription(index, Options::pending(place), &item, &begin);
@@ -68,7 +69,7 @@ impl Edge {
         let mut bytes = Vec::new();
         let mut granted = Vec::new();
         if let Some(mqtt) = self.mqtt_of(index)
-            && let Some(decided) = mqtt.subscribing.finish()
+            && let Some(decided) = mqtt.busy.subscribing.finish()
         {
             granted = subscribed(mqtt, decided, &mut bytes);
         }
@@ -127,7 +128,7 @@ impl Edge {
     /// The client asks for the past of a filter: a subscription of the session to the same filter
     /// ends, and begins anew there.
     fn end_to_restart(&mut self, index: ConnIndex, filter: Filter<'_>) {
-        if let Some(waking) = self.mqtt_of(index).and_then(|mqtt| mqtt.waking.as_mut()) {
+        if let Some(waking) = self.mqtt_of(index).and_then(Mqtt::waking_mut) {
             waking.subscriptions.retain(|it| it.filter[..] != *filter.as_str().as_bytes());
         }
         if let Some(existing) = self.find_mqtt_subscription(index, filter)
@@ -158,7 +159,7 @@ impl Edge {
         };
         let place = Options::place(client);
         let mqtt = self.mqtt_of(index);
-        let number = mqtt.and_then(|mqtt| Some(mqtt.subscribing.entry(place)?.number)).unwrap_or(0);
+        let number = mqtt.and_then(|mqtt| Some(mqtt.busy.subscribing.entry(place)?.number)).unwrap_or(0);
         let joined = self
             .check_subscription(index, client, Ok(asked))
             .map_err(|refusal| refusal.code)
@@ -187,9 +188,9 @@ impl Edge {
         let Some(mqtt) = self.mqtt_of(index) else {
             return;
         };
-        let number = mqtt.subscribing.entry(place).map_or(0, |entry| entry.number);
+        let number = mqtt.busy.subscribing.entry(place).map_or(0, |entry| entry.number);
         if Options::is_pending(before) {
-            let waiting = mqtt.subscribing.entry(Options::place(before));
+            let waiting = mqtt.busy.subscribing.entry(Options::place(before));
             if let Some(waiting) = waiting {
                 waiting.number = number;
                 let is_new = std::mem::replace(&mut waiting.is_cancelled, false);
@@ -200,7 +201,7 @@ impl Edge {
             let key = self.subscriptions.key(existing);
             if wants_retained(item, was_ended)
                 && let Some(mqtt) = self.mqtt_of(index)
-                && let Some(entry) = mqtt.subscribing.entry(place)
+                && let Some(entry) = mqtt.busy.subscribing.entry(place)
             {
                 entry.granted = Some(key); // behind the answer
             }
@@ -229,7 +230,7 @@ impl Edge {
     /// The filter of a subscription that waits.
     fn pending_filter(&mut self, index: ConnIndex, subscription: SubIndex) -> Option<Slice> {
         let place = Options::place(self.subscriptions[subscription].client);
-        let entry = self.mqtt_of(index)?.subscribing.entry(place)?;
+        let entry = self.mqtt_of(index)?.busy.subscribing.entry(place)?;
         Some(Slice::copy_of(entry.filter.as_bytes()))
     }
 
@@ -289,7 +290,7 @@ impl Edge {
         let place = Options::place(client);
         let key = self.subscriptions.key(holds);
         let is_had = holds != subscription && !self.has_ended(index, holds);
-        let entry = self.mqtt_of(index)?.subscribing.entry(place)?;
+        let entry = self.mqtt_of(index)?.busy.subscribing.entry(place)?;
         let is_left_out = entry.is_for_new && is_had;
         if entry.wants_retained && !is_left_out && !entry.is_cancelled {
             entry.granted = Some(key);
@@ -307,7 +308,7 @@ impl Edge {
 
     /// Asks for the retained messages that a session was not sent before it slept.
     fn find_due_retained(&mut self, index: ConnIndex, subscription: SubIndex, filter: &str) {
-        let Some(waking) = self.mqtt_of(index).and_then(|mqtt| mqtt.waking.as_mut()) else {
+        let Some(waking) = self.mqtt_of(index).and_then(Mqtt::waking_mut) else {
             return;
         };
         let of_filter =
@@ -362,9 +363,9 @@ impl Edge {
         let key = self.subscriptions.key(subscription);
         let index = self.subscriptions[subscription].connection;
         if let Some(mqtt) = self.mqtt_of(index)
-            && !mqtt.retained.is_empty()
+            && !mqtt.busy.retained.is_empty()
         {
-            mqtt.retained.retain(|waiting| waiting.subscription != key);
+            mqtt.busy.retained.retain(|waiting| waiting.subscription != key);
         }
         let is_filter = self.subscriptions[subscription].is_filter();
         let own = self.subscriptions[subscription].home;
@@ -426,13 +427,13 @@ impl Edge {
     fn end_mqtt_subscription(&mut self, index: ConnIndex, filter: &str) -> Decision {
         let mut was_asked = false;
         if let Some(mqtt) = self.mqtt_of(index) {
-            if let Some(waking) = &mut mqtt.waking {
+            if let Some(waking) = mqtt.waking_mut() {
                 let is_it = |it: &SleepingSubscription| it.filter[..] == *filter.as_bytes();
                 waking.subscriptions.retain(|it| it.group().is_none() || !is_it(it));
                 let ended = waking.subscriptions.iter_mut().filter(|it| is_it(it));
                 ended.for_each(|it| it.is_ended = true);
             }
-            was_asked = mqtt.subscribing.cancel(filter);
+            was_asked = mqtt.busy.subscribing.cancel(filter);
         }
         if self.end_membership(index, filter) {
             return Ok(());
@@ -455,7 +456,7 @@ impl Edge {
     pub(crate) fn is_of_mqtt_session(&self, index: ConnIndex, subscription: SubIndex) -> bool {
         let client = self.subscriptions[subscription].client;
         self.mqtt_ref(index).is_some_and(|mqtt| {
-            !Options::is_pending(client) || mqtt.subscribing.is_of_wake(Options::place(client))
+            !Options::is_pending(client) || mqtt.busy.subscribing.is_of_wake(Options::place(client))
         })
     }
 

@@ -34,8 +34,8 @@ impl Edge {
         mqtt.continue_as(&session, open);
         let received: Vec<u16> =
             session.open.iter().filter(|open| open.is_received).map(|open| open.id).collect();
-        mqtt.subscribing.begin(0);
-        mqtt.waking = Some(session);
+        mqtt.busy.subscribing.begin(0);
+        mqtt.busy.waking = Some(session);
         for id in received.into_iter().filter_map(PacketId::new) {
             self.send_mqtt_packet(index, &ServerPacket::PubRel(Ack::success(id)));
         }
@@ -70,7 +70,7 @@ impl Edge {
             return;
         };
         if self.permit(index, Action::Subscribe, filter).is_err() {
-            if let Some(waking) = self.mqtt_of(index).and_then(|mqtt| mqtt.waking.as_mut()) {
+            if let Some(waking) = self.mqtt_of(index).and_then(Mqtt::waking_mut) {
                 waking.subscriptions.retain(|it| it.filter != subscription.filter);
             }
             return;
@@ -78,8 +78,8 @@ impl Edge {
         let Some(mqtt) = self.mqtt_of(index) else {
             return;
         };
-        let place = mqtt.subscribing.push(name, subscription.options, false);
-        if let Some(entry) = mqtt.subscribing.entry(place) {
+        let place = mqtt.busy.subscribing.push(name, subscription.options, false);
+        if let Some(entry) = mqtt.busy.subscribing.entry(place) {
             entry.is_cancelled = subscription.is_ended;
         }
         let client = Options::pending(place);
@@ -107,10 +107,10 @@ impl Edge {
         let Some(mqtt) = self.mqtt_of(index) else {
             return;
         };
-        let place = mqtt.subscribing.push(name, asleep.options, false);
+        let place = mqtt.busy.subscribing.push(name, asleep.options, false);
         let joined = self.join_group(index, (place, asleep.options), name, &asleep.cursors);
         if joined.is_err() {
-            if let Some(waking) = self.mqtt_of(index).and_then(|mqtt| mqtt.waking.as_mut()) {
+            if let Some(waking) = self.mqtt_of(index).and_then(Mqtt::waking_mut) {
                 waking.subscriptions.retain(|it| it.filter != asleep.filter);
             }
             self.answer_filter(index, Options::pending(place), ReasonCode::NotAuthorized);
@@ -151,7 +151,7 @@ impl Edge {
         };
         // While the subscription waits for its home, the session has its cursor.
         let is_due = !Options::is_pending(self.subscriptions[at].client) || {
-            let waking = self.mqtt_ref(index).and_then(|mqtt| mqtt.waking.as_ref());
+            let waking = self.mqtt_ref(index).and_then(|mqtt| mqtt.busy.waking.as_ref());
             let sent = waking.and_then(|waking| waking.sent_through(&name, partition));
             sent.is_some_and(|sent| sent < offset)
         };
@@ -167,8 +167,8 @@ impl Edge {
         }
         let mqtt = self.mqtt_ref(index)?;
         let place = Options::place(client);
-        let name = mqtt.subscribing.name(place).filter(|_| mqtt.subscribing.is_of_wake(place))?;
-        let waking = mqtt.waking.as_ref()?;
+        let name = mqtt.busy.subscribing.name(place).filter(|_| mqtt.busy.subscribing.is_of_wake(place))?;
+        let waking = mqtt.busy.waking.as_ref()?;
         let slept = waking.subscriptions.iter().find(|it| it.filter[..] == *name.as_bytes())?;
         Some((slept.filter.clone(), Options::of(slept.options)))
     }
@@ -195,15 +195,18 @@ impl Mqtt {
     fn continue_as(&mut self, session: &SleepingSession, open: Vec<OpenDelivery>) {
         self.is_continued = true;
         self.instance = session.instance;
-        self.released = session.released;
-        self.resumed_at = session.resumed_at.or(Some(session.released));
+        self.resume_at(session.released, session.resumed_at.unwrap_or(session.released));
         self.opened.wake(open, session.next_id);
-        self.gaps = session.gaps.clone().into();
+        if !session.gaps.is_empty() {
+            self.busy.gaps.clone_from(&session.gaps);
+        }
         let received = session
             .received
             .iter()
             .map(|it| (it.id, Received { released: it.released, is_answered: it.is_answered }));
-        self.received = received.collect();
+        if !session.received.is_empty() {
+            self.busy.received = received.collect();
+        }
     }
 }
 

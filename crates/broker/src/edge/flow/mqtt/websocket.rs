@@ -50,7 +50,7 @@ impl Edge {
 
     /// Whether bytes wait that can be dealt with as soon as the connection continues.
     pub(crate) fn has_mqtt_rest(&self, index: ConnIndex) -> bool {
-        self.mqtt_ref(index).is_some_and(|mqtt| mqtt.is_held)
+        self.mqtt_ref(index).is_some_and(|mqtt| mqtt.busy.is_held)
     }
 
     /// Continues with bytes that have waited.
@@ -62,10 +62,10 @@ impl Edge {
 
     fn take_partial(&mut self, index: ConnIndex) -> Vec<u8> {
         match self.state(index) {
-            Some(State::Mqtt(mqtt)) => {
-                mqtt.is_held = false;
-                mqtt.partial.take_all()
-            }
+            Some(State::Mqtt(mqtt)) => mqtt.busy.get_mut().map_or_else(Vec::new, |busy| {
+                busy.is_held = false;
+                std::mem::take(&mut busy.partial)
+            }),
             Some(State::MqttOpening(opening)) => std::mem::take(&mut opening.partial),
             _ => Vec::new(),
         }
@@ -73,9 +73,10 @@ impl Edge {
 
     fn put_partial(&mut self, index: ConnIndex, partial: Vec<u8>, is_held: bool) {
         match self.state(index) {
+            Some(State::Mqtt(mqtt)) if partial.is_empty() => mqtt.busy.rest(),
             Some(State::Mqtt(mqtt)) => {
-                mqtt.is_held = is_held && !partial.is_empty();
-                mqtt.partial = partial.into();
+                mqtt.busy.is_held = is_held;
+                mqtt.busy.partial = partial;
             }
             Some(State::MqttOpening(opening)) => opening.partial = partial,
             Some(_) => {} // the credential that waits has the rest
@@ -91,7 +92,10 @@ impl Edge {
     /// Takes the message that has come in part.
     pub(crate) fn take_mqtt_assembly(&mut self, index: ConnIndex) -> Option<(Assembler, Vec<u8>)> {
         match self.state(index) {
-            Some(State::Mqtt(mqtt)) => mqtt.assembly.take().map(|assembly| *assembly),
+            Some(State::Mqtt(mqtt)) => {
+                let busy = mqtt.busy.get_mut()?;
+                busy.assembly.take().map(|assembly| *assembly)
+            },
             Some(State::MqttOpening(opening)) => opening.assembly.take().map(|assembly| *assembly),
             _ => None,
         }
@@ -101,7 +105,7 @@ impl Edge {
     pub(crate) fn put_mqtt_assembly(&mut self, index: ConnIndex, assembly: (Assembler, Vec<u8>)) {
         let assembly = Some(Box::new(assembly));
         match self.state(index) {
-            Some(State::Mqtt(mqtt)) => mqtt.assembly = assembly,
+            Some(State::Mqtt(mqtt)) => mqtt.busy.assembly = assembly,
             Some(State::MqttOpening(opening)) => opening.assembly = assembly,
             Some(_) => {}
             None => {
