@@ -63,6 +63,7 @@ mod queue;
 mod rates;
 mod read;
 mod record;
+mod registry;
 mod restore;
 mod retained;
 mod retention;
@@ -183,7 +184,7 @@ impl Home {
             forgetting: VecDeque::new(),
             next_edge: 0,
             scans_ahead: Vec::new(),
-            clients: clients::Clients::default(),
+            clients: clients::Clients::new(seed),
             shared: shared::Shared::default(),
             groups: groups::Groups::default(),
             reported: occupancy::Reported::default(),

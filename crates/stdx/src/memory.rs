@@ -17,7 +17,7 @@ pub enum Component {
     EdgeTopics,
     /// Topics at their homes: entries, indexes and hash slots.
     HomeTopics,
-    /// Names of topics.
+    /// Names of topics and of MQTT clients.
     Names,
     /// Filters, and their matching topics.
     Filters,

@@ -42,6 +42,21 @@ pub struct Names {
     live_bytes: usize,
 }
 
+/// A copy of a name, for a caller that changes the arena's owner meanwhile.
+#[derive(Clone, Debug)]
+pub struct NameText {
+    bytes: [u8; NAME_BYTES_MAX],
+    len: u8,
+}
+
+impl std::ops::Deref for NameText {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
 impl Names {
     /// Creates an empty arena; allocates only the arena itself, about 600 bytes.
     pub const fn new() -> Names {
@@ -80,6 +95,15 @@ impl Names {
             Some((len, rest)) => rest.get(..*len as usize).unwrap_or_default(),
             None => &[],
         }
+    }
+
+    /// A copy of a name, without the allocator.
+    #[inline]
+    pub fn text(&self, name: Name) -> NameText {
+        let found = self.get(name);
+        let mut bytes = [0; NAME_BYTES_MAX];
+        bytes[..found.len()].copy_from_slice(found);
+        NameText { bytes, len: found.len() as u8 }
     }
 
     /// Asks for the memory of the beginning of a name; see [`crate::prefetch`].
@@ -241,6 +265,7 @@ mod tests {
         let all: Vec<Vec<u8>> = (0..=255u8).map(|len| vec![len; len as usize]).collect();
         let handles: Vec<Name> = all.iter().map(|name| names.insert(name).unwrap()).collect();
         assert!(handles.iter().zip(&all).all(|(handle, name)| names.get(*handle) == *name));
+        assert!(handles.iter().zip(&all).all(|(handle, name)| *names.text(*handle) == **name));
         assert!(names.insert(&[0; 256]).is_none());
         assert_eq!(names.len(), 256);
     }

@@ -236,7 +236,7 @@ impl Edge {
             }
             ToEdge::FilterPage(page) => self.filter_page(&page),
             ToEdge::Announce { index, partition, topic } => {
-                self.announced(home, TopicIndex(index), partition, topic)
+                self.subscriptions.announce(home, TopicIndex(index), partition, &topic);
             }
             ToEdge::Message { index, record } => self.deliver(home, TopicIndex(index), &record),
             ToEdge::RetainedFound(found) => self.retained_found(home, &found),

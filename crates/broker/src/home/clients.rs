@@ -10,6 +10,7 @@
 //! has got a name leaves once, also if it ended before it heard of that.
 
 use super::Home;
+use super::registry::{Client, Holder, Registry};
 use super::sessions::session_kept;
 use super::turn::Turn;
 use crate::mail::{Claim, Code, EdgeId, GroupLetter, Leave, SleepingSession, ToEdge, Will};
@@ -27,12 +28,14 @@ const NO_CONNECTION: Key = Key { index: u32::MAX, generation: 0 };
 pub(super) const WILLS_EDGE: EdgeId = EdgeId(0);
 
 /// See the module.
-#[derive(Debug, Default, Hand)]
+#[derive(Debug, Hand)]
 pub(super) struct Clients {
-    known: BTreeMap<Box<[u8]>, Client>,
+    known: Registry,
+    /// The connections that take names over when their holders have left.
+    waiting: BTreeMap<u32, Waiting>,
     /// The ends of sleeping sessions, in milliseconds since 1970.
-    expiring: BTreeSet<(u64, Box<[u8]>)>,
-    /// Bytes of names and sleeping sessions.
+    expiring: BTreeSet<(u64, u32)>,
+    /// Bytes of sleeping sessions.
     bytes: usize,
     sleeping: u64,
     /// Whether edges know that sessions sleep here.
@@ -45,25 +48,7 @@ pub(super) struct Clients {
     wills: u32,
 }
 
-/// A connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
-struct Holder {
-    edge: EdgeId,
-    connection: Key,
-}
-
-/// The connection of a client, or its last one and the session that sleeps.
-#[derive(Debug, Hand)]
-struct Client {
-    holder: Holder,
-    /// The user, as a hash: no other takes the name.
-    user: u64,
-    session: Option<Box<SleepingSession>>,
-    /// The connection that takes the name over when the holder has left.
-    waiting: Option<Box<Waiting>>,
-}
-
-/// See [`Client::waiting`].
+/// See [`Clients::waiting`].
 #[derive(Debug, Hand)]
 struct Waiting {
     holder: Holder,
@@ -71,6 +56,21 @@ struct Waiting {
 }
 
 impl Clients {
+    /// No clients. `seed` is secret: clients choose their names.
+    pub fn new(seed: Seed) -> Clients {
+        Clients {
+            known: Registry::new(seed),
+            waiting: BTreeMap::new(),
+            expiring: BTreeSet::new(),
+            bytes: 0,
+            sleeping: 0,
+            are_told: false,
+            awake: Vec::new(),
+            kept: BTreeSet::new(),
+            wills: 0,
+        }
+    }
+
     /// Sleeping sessions now.
     pub fn sleeping(&self) -> u64 {
         self.sleeping
@@ -79,18 +79,19 @@ impl Clients {
     /// About how many bytes names and sessions take.
     pub fn memory_bytes(&self) -> usize {
         self.bytes
-            + tree_bytes(self.known.len(), size_of::<(Box<[u8]>, Client)>())
-            + tree_bytes(self.expiring.len(), size_of::<(u64, Box<[u8]>)>())
+            + self.known.memory_bytes()
+            + tree_bytes(self.waiting.len(), size_of::<(u32, Waiting)>())
+            + tree_bytes(self.expiring.len(), size_of::<(u64, u32)>())
     }
 
     /// Takes the next session away whose time is over; its name.
     fn next_ended(&mut self, now_ms: u64) -> Option<Box<[u8]>> {
-        let (expires_ms, _) = self.expiring.first()?;
-        if *expires_ms > now_ms {
+        let &(expires_ms, place) = self.expiring.first()?;
+        if expires_ms > now_ms {
             return None;
         }
-        let (_, name) = self.expiring.pop_first()?;
-        self.remove(&name);
+        let name = self.known.name(place).into();
+        self.remove(place);
         Some(name)
     }
 
@@ -102,14 +103,17 @@ impl Clients {
         self.kept.insert(name.into());
         let holder = Holder { edge: EdgeId(u16::MAX), connection: NO_CONNECTION };
         let (user, session) = (session.user, Some(Box::new(session)));
-        self.remove(name);
-        self.insert(name, Client { holder, user, session, waiting: None });
+        if let Some(place) = self.known.find(name) {
+            self.remove(place);
+        }
+        self.insert(name, Client { holder, user, session });
     }
 
     /// The clients of these sessions were connected when the node ended: their time begins now.
     fn begin_restored(&mut self, now_ms: u64) {
         for name in std::mem::take(&mut self.awake) {
-            if let Some(mut client) = self.remove(&name) {
+            let place = self.known.find(&name);
+            if let Some((mut client, _)) = place.and_then(|place| self.remove(place)) {
                 if let Some(session) = &mut client.session {
                     session.expires_ms = match session.expiry_s {
                         u32::MAX => u64::MAX,
@@ -121,16 +125,16 @@ impl Clients {
         }
     }
 
-    /// Takes a client away, with its session if that sleeps.
-    fn remove(&mut self, name: &[u8]) -> Option<Client> {
-        let client = self.known.remove(name)?;
-        self.bytes -= name.len();
+    /// Takes a client away, with its session if that sleeps, and the connection that waits for its
+    /// name.
+    fn remove(&mut self, place: u32) -> Option<(Client, Option<Waiting>)> {
+        let client = self.known.remove(place)?;
         if let Some(session) = &client.session {
             self.sleeping -= 1;
             self.bytes -= session.memory_bytes();
-            self.expiring.remove(&(session.expires_ms, name.into()));
+            self.expiring.remove(&(session.expires_ms, place));
         }
-        Some(client)
+        Some((client, self.waiting.remove(&place)))
     }
 
     /// Notes whether the log has the session of a name. False: that changes nothing, as there is
@@ -151,20 +155,22 @@ impl Clients {
 
     /// The connection that has a name.
     pub fn holder_of(&self, name: &[u8]) -> Option<(EdgeId, Key)> {
-        let client = self.known.get(name).filter(|client| client.session.is_none())?;
-        Some((client.holder.edge, client.holder.connection))
+        self.known.holder_of(name).map(|holder| (holder.edge, holder.connection))
     }
 
     fn insert(&mut self, name: &[u8], client: Client) {
-        self.bytes += name.len();
-        if let Some(session) = &client.session {
+        let sleeping = client.session.as_ref();
+        let sleeping = sleeping.map(|session| (session.memory_bytes(), session.expires_ms));
+        let Some(place) = self.known.insert(name, client) else {
+            return;
+        };
+        if let Some((bytes, expires_ms)) = sleeping {
             self.sleeping += 1;
-            self.bytes += session.memory_bytes();
-            if session.expires_ms < u64::MAX {
-                self.expiring.insert((session.expires_ms, name.into()));
+            self.bytes += bytes;
+            if expires_ms < u64::MAX {
+                self.expiring.insert((expires_ms, place));
             }
         }
-        self.known.insert(name.into(), client);
     }
 }
 
@@ -207,9 +213,8 @@ impl Home {
             return;
         }
         let holder = Holder { edge, connection: kept.connection };
-        let client = self.clients.known.get(&kept.name[..]);
         let asker = kept.is_answered.then_some((edge, kept.connection));
-        if client.is_some_and(|client| client.holder == holder && client.session.is_none()) {
+        if self.clients.known.holder_of(&kept.name) == Some(holder) {
             self.keep_session(&kept.name, kept.session.as_deref(), asker, turn);
         } else {
             session_kept(asker, turn);
@@ -224,21 +229,23 @@ impl Home {
         }
         let Claim { name, user, connection, is_clean, .. } = claim;
         let holder = Holder { edge, connection };
-        let Some(known) = self.clients.known.get_mut(&name[..]) else {
-            self.clients.insert(&name, Client { holder, user, session: None, waiting: None });
+        let known = self.clients.known.find(&name);
+        let known = known.and_then(|place| Some((place, self.clients.known.at(place)?)));
+        let Some((place, (known_user, known_holder, is_asleep))) = known else {
+            self.clients.insert(&name, Client { holder, user, session: None });
             return turn.out.post(edge, ToEdge::Claimed { name, connection, result: Ok(None) });
         };
-        if known.user != user {
+        if known_user != user {
             let result = Err(Code::Forbidden);
             return turn.out.post(edge, ToEdge::Claimed { name, connection, result });
         }
-        if known.session.is_none() {
-            let waiting = known.waiting.replace(Box::new(Waiting { holder, is_clean }));
-            let loser = waiting.map_or(known.holder, |waiting| waiting.holder);
+        if !is_asleep {
+            let waiting = self.clients.waiting.insert(place, Waiting { holder, is_clean });
+            let loser = waiting.map_or(known_holder, |waiting| waiting.holder);
             let letter = ToEdge::TakenOver { connection: loser.connection, is_clean };
             return turn.out.post(loser.edge, letter);
         }
-        let Some(before) = self.clients.remove(&name) else {
+        let Some((before, _)) = self.clients.remove(place) else {
             return;
         };
         // The edge has the old session removed from its log, and waits for that before CONNACK.
@@ -256,7 +263,7 @@ impl Home {
             turn.out.post(before.holder.edge, letter);
         }
         let session = before.session.filter(|_| !is_clean);
-        self.clients.insert(&name, Client { holder, user, session: None, waiting: None });
+        self.clients.insert(&name, Client { holder, user, session: None });
         turn.out.post(edge, ToEdge::Claimed { name, connection, result: Ok(session) });
     }
 
@@ -268,11 +275,10 @@ impl Home {
         let Leave { name, connection, session, is_answered } = leave;
         let asker = is_answered.then_some((edge, connection));
         let leaving = Holder { edge, connection };
-        let client = self.clients.known.get(&name[..]);
-        let is_holder =
-            client.is_some_and(|client| client.holder == leaving && client.session.is_none());
-        let client = if is_holder { self.clients.remove(&name) } else { None };
-        let Some(Client { user, waiting, .. }) = client else {
+        let is_holder = self.clients.known.holder_of(&name) == Some(leaving);
+        let place = self.clients.known.find(&name).filter(|_| is_holder);
+        let client = place.and_then(|place| self.clients.remove(place));
+        let Some((Client { user, .. }, waiting)) = client else {
             return session_kept(asker, turn);
         };
         let session = session.filter(|session| session.expires_ms > turn.now_ms);
@@ -284,15 +290,15 @@ impl Home {
         }
         match waiting {
             Some(waiting) => {
-                let Waiting { holder, is_clean } = *waiting;
+                let Waiting { holder, is_clean } = waiting;
                 let session = session.filter(|_| !is_clean);
-                self.clients.insert(&name, Client { holder, user, session: None, waiting: None });
+                self.clients.insert(&name, Client { holder, user, session: None });
                 let (connection, result) = (holder.connection, Ok(session));
                 let letter = ToEdge::Claimed { name, connection, result };
                 turn.out.post(holder.edge, letter);
             }
             None if session.is_some() => {
-                let client = Client { holder: leaving, user, session, waiting: None };
+                let client = Client { holder: leaving, user, session };
                 self.clients.insert(&name, client);
             }
             None => {}

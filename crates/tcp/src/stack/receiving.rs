@@ -138,7 +138,8 @@ impl Stack {
         if count == 0 {
             if line.state.is_lost() {
                 let is_reset = line.state == State::Reset;
-                let reason = if is_reset { ErrorKind::ConnectionReset } else { ErrorKind::TimedOut };
+                let reason =
+                    if is_reset { ErrorKind::ConnectionReset } else { ErrorKind::TimedOut };
                 return Read::Lost(reason);
             }
             if line.has(PEER_ENDED) {

@@ -2,8 +2,8 @@
 
 use crate::edge::Edge;
 use crate::edge::subscriptions::{FilterRefusal, Kind};
-use crate::ids::{ConnIndex, SubIndex, TopicIndex};
-use crate::mail::{AddFilter, HomeId, PartitionCursor, PartitionId, ToHome};
+use crate::ids::{ConnIndex, SubIndex};
+use crate::mail::{AddFilter, HomeId, PartitionCursor, ToHome};
 use crate::notice::{Refusal, Since};
 use crate::settings::LagPolicy;
 use crate::topic::Filter;
@@ -89,16 +89,5 @@ impl Edge {
             let request = AddFilter { user, filter, subscription: key, since, begins_live };
             self.request(home, ToHome::AddFilter(request));
         }
-    }
-
-    /// A home names a topic that filters of this edge match.
-    pub(crate) fn announced(
-        &mut self,
-        home: HomeId,
-        index: TopicIndex,
-        partition: PartitionId,
-        name: Slice,
-    ) {
-        self.subscriptions.announce(home, index, partition, name);
     }
 }

@@ -17,6 +17,7 @@ impl Edge {
         memory.add(Component::Subscriptions, self.subscriptions.memory_bytes());
         memory.add(Component::EdgeTopics, self.subscriptions.topics_bytes());
         memory.add(Component::Filters, self.subscriptions.filters_bytes());
+        memory.add(Component::Names, self.sessions.names.memory_bytes());
         memory.add(Component::Entitlements, self.access.memory_bytes());
         memory.add(Component::Ring, self.outboxes.ring_memory_bytes());
         memory.add(Component::Outboxes, self.outboxes.memory_bytes());

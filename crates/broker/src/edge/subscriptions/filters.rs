@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 use stdx::blocks::{List, ListPool};
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
-use stdx::memory::{tree_bytes, vector_bytes};
+use stdx::memory::tree_bytes;
+use stdx::names::{Name, NameText, Names};
 use stdx::slab::Slab;
 
 /// A filter in the edge's table.
@@ -36,35 +37,31 @@ pub(super) struct FilterEntry {
 /// A topic that some home has announced to this edge.
 #[derive(Hand)]
 struct MatchedTopic {
-    name: Slice,
+    name: Name,
     /// The version of the set of filters that `filters` was found with.
-    version: u64,
+    version: u32,
     /// Filters of this edge that match.
-    filters: Vec<FilterIndex>,
+    filters: List,
 }
+
+const _: () = assert!(Slab::<MatchedTopic>::ENTRY_BYTES == 16);
 
 /// In place of a version.
-const NEVER_MATCHED: u64 = u64::MAX;
-
-impl MatchedTopic {
-    /// The bytes of its name, which is a copy of its own, and of the list.
-    fn owned_bytes(&self) -> usize {
-        Slice::HEAD_BYTES + self.name.len() + vector_bytes::<FilterIndex>(self.filters.capacity())
-    }
-}
+const NEVER_MATCHED: u32 = 0;
 
 /// The filters of an edge, and the topics that they match.
 #[derive(Hand)]
 pub(super) struct Filters {
     trie: FilterTrie<FilterIndex>,
     pub(super) entries: Slab<FilterEntry>,
-    /// Rises with every change of the set.
-    version: u64,
+    /// Rises with every change of the set; never [`NEVER_MATCHED`].
+    version: u32,
     /// Subscriptions to filters by connection, where these have a bound of their own.
     held: BTreeMap<ConnIndex, u32>,
     matched: Slab<MatchedTopic>,
-    /// Bytes that the matched topics own.
-    matched_bytes: usize,
+    /// The filters of each.
+    matches: ListPool,
+    names: Names,
     /// Messages to filters so far.
     messages: u64,
     /// The number of the newest frame for filters, by which a connection gets it once.
@@ -76,10 +73,11 @@ impl Filters {
         Filters {
             trie: FilterTrie::default(),
             entries: Slab::new(),
-            version: 0,
+            version: NEVER_MATCHED + 1,
             held: BTreeMap::new(),
             matched: Slab::new(),
-            matched_bytes: 0,
+            matches: ListPool::new(),
+            names: Names::new(),
             messages: 0,
             serial: 0,
         }
@@ -93,7 +91,8 @@ impl Filters {
         self.trie.memory_bytes()
             + self.entries.memory_bytes()
             + self.matched.memory_bytes()
-            + self.matched_bytes
+            + self.matches.memory_bytes()
+            + self.names.memory_bytes()
             + tree_bytes(self.held.len(), size_of::<(ConnIndex, u32)>())
     }
 
@@ -104,7 +103,7 @@ impl Filters {
             members: List::new(),
         });
         self.trie.insert(filter, at);
-        self.version += 1;
+        self.change();
         at
     }
 
@@ -114,8 +113,21 @@ impl Filters {
         if let Ok(parsed) = Filter::parse(std::str::from_utf8(&filter.name).unwrap_or_default()) {
             self.trie.remove(parsed);
         }
-        self.version += 1;
+        self.change();
         Some(filter.name)
+    }
+
+    fn change(&mut self) {
+        self.version = self.version.wrapping_add(1);
+        if self.version == NEVER_MATCHED {
+            // The versions of long ago come again.
+            for place in 0..self.matched.places() {
+                if let Some(topic) = self.matched.get_mut(place) {
+                    topic.version = NEVER_MATCHED;
+                }
+            }
+            self.version += 1;
+        }
     }
 
     fn hold(&mut self, index: ConnIndex, limits: &Limits) -> u32 {
@@ -141,36 +153,36 @@ impl Filters {
         let topic = &mut self.matched[matched];
         if topic.version != self.version {
             topic.version = self.version;
-            self.matched_bytes -= topic.owned_bytes();
-            topic.filters.clear();
-            let name = std::str::from_utf8(&topic.name).unwrap_or_default();
-            let filters = &mut topic.filters;
-            self.trie.matches(name, &mut |&filter| filters.push(filter));
-            self.matched_bytes += topic.owned_bytes();
+            self.matches.clear(&mut topic.filters);
+            let name = std::str::from_utf8(self.names.get(topic.name)).unwrap_or_default();
+            let (matches, filters) = (&mut self.matches, &mut topic.filters);
+            self.trie.matches(name, &mut |&filter| matches.push(filters, filter));
         }
     }
 
     /// The name of a topic.
-    pub fn name_of_matched(&self, matched: MatchedIndex) -> Option<Slice> {
-        self.matched.get(matched).map(|topic| topic.name.clone())
+    pub fn name_of_matched(&self, matched: MatchedIndex) -> Option<NameText> {
+        self.matched.get(matched).map(|topic| self.names.text(topic.name))
     }
 
     /// The topic that had the name is released.
     pub fn release_matched(&mut self, matched: MatchedIndex) {
-        if let Some(matched) = self.matched.remove(matched) {
-            self.matched_bytes -= matched.owned_bytes();
+        if let Some(mut matched) = self.matched.remove(matched) {
+            self.matches.clear(&mut matched.filters);
+            self.names.remove(matched.name);
         }
     }
 
     /// Subscriptions that match a topic by filter.
     pub fn members_count(&self, matched: MatchedIndex) -> usize {
-        let filters = self.matched.get(matched).map_or(&[][..], |matched| &matched.filters[..]);
-        let entries = filters.iter().filter_map(|filter| self.entries.get(*filter));
+        let filters = self.matched.get(matched).into_iter();
+        let filters = filters.flat_map(|matched| self.matches.iter(&matched.filters));
+        let entries = filters.filter_map(|filter| self.entries.get(filter));
         entries.map(|filter| filter.members.len()).sum()
     }
 
     fn takers(&self, matched: MatchedIndex, members: &ListPool, takers: &mut Vec<SubIndex>) {
-        for &filter in &self.matched[matched].filters {
+        for filter in self.matches.iter(&self.matched[matched].filters) {
             if let Some(filter) = self.entries.get(filter) {
                 takers.extend(members.iter(&filter.members).map(SubIndex));
             }
@@ -289,13 +301,14 @@ impl Subscriptions {
         home: HomeId,
         index: TopicIndex,
         partition: PartitionId,
-        name: Slice,
+        name: &[u8],
     ) {
         let topic = self.topics[usize::from(home)].at(index);
         topic.partition = partition;
-        if topic.matched == 0 {
-            let matched = MatchedTopic { name, version: NEVER_MATCHED, filters: Vec::new() };
-            self.filters.matched_bytes += matched.owned_bytes();
+        if topic.matched == 0
+            && let Some(name) = self.filters.names.insert(name)
+        {
+            let matched = MatchedTopic { name, version: NEVER_MATCHED, filters: List::new() };
             topic.matched = self.filters.matched.insert(matched) + 1;
         }
     }
@@ -303,12 +316,16 @@ impl Subscriptions {
     /// A message has come for filters: appends the subscriptions that match its topic. The topic's
     /// name.
     #[inline]
-    pub fn takers_by_filter(&mut self, matched: MatchedIndex, takers: &mut Vec<SubIndex>) -> Slice {
+    pub fn takers_by_filter(
+        &mut self,
+        matched: MatchedIndex,
+        takers: &mut Vec<SubIndex>,
+    ) -> NameText {
         self.filters.match_topic(matched);
         self.filters.messages += 1;
         self.filters.serial = self.next_serial();
         self.filters.takers(matched, &self.members, takers);
-        self.filters.matched[matched].name.clone()
+        self.filters.names.text(self.filters.matched[matched].name)
     }
 
     /// The number of the next message for filters. Odd numbers for connections that have it, even

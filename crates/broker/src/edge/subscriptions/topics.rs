@@ -6,8 +6,8 @@ use super::filters::MatchedIndex;
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::{HomeId, PartitionId};
 use stdx::blocks::List;
-use stdx::chunk::Slice;
 use stdx::handing::Hand;
+use stdx::names::NameText;
 use stdx::pages::Pages;
 
 /// A topic that this edge has interest in.
@@ -151,7 +151,7 @@ impl Subscriptions {
     }
 
     /// The name of a topic, where the edge has it: filters or sessions of MQTT have brought it.
-    pub fn name_of_topic(&self, home: HomeId, index: TopicIndex) -> Option<Slice> {
+    pub fn name_of_topic(&self, home: HomeId, index: TopicIndex) -> Option<NameText> {
         let topic = self.topics.get(usize::from(home))?.get(index)?;
         self.filters.name_of_matched(topic.name()?)
     }

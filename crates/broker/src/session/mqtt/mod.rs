@@ -28,6 +28,7 @@ use lean::Lean;
 use open::Opened;
 use stdx::handing::{Hand, Input, Layout};
 use stdx::names::Name;
+use subscribing::Entry;
 pub(crate) use unreleased::Received;
 use wire::mqtt::Version;
 use wire::websocket::message::Assembler;
@@ -167,6 +168,11 @@ impl Mqtt {
     /// The session that continues, until its subscriptions hold again.
     pub fn waking_mut(&mut self) -> Option<&mut SleepingSession> {
         self.busy.get_mut()?.waking.as_deref_mut()
+    }
+
+    /// The filter at a place of a SUBSCRIBE packet, until it is decided.
+    pub fn entry(&mut self, place: u32) -> Option<&mut Entry> {
+        self.busy.get_mut()?.subscribing.entry(place)
     }
 
     /// The releases when the session continued, until the client publishes something new.

@@ -37,9 +37,7 @@ struct Open {
 
 impl Part for Open {
     fn empty() -> &'static Self {
-        const {
-            &Open { deliveries: Vec::new(), bytes: 0, resends: Vec::new(), is_reading: false }
-        }
+        const { &Open { deliveries: Vec::new(), bytes: 0, resends: Vec::new(), is_reading: false } }
     }
 
     fn is_empty(&self) -> bool {
@@ -66,12 +64,7 @@ pub(crate) enum Acknowledged {
 impl Opened {
     /// Nothing open.
     pub fn new(window: u16) -> Opened {
-        Opened {
-            open: Lean::default(),
-            next_id: 1,
-            window: window.max(1),
-            acknowledged: 0,
-        }
+        Opened { open: Lean::default(), next_id: 1, window: window.max(1), acknowledged: 0 }
     }
 
     /// Takes over the open messages of a session. The window may be smaller than their number.

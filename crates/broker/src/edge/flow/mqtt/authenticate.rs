@@ -35,7 +35,8 @@ impl Edge {
 
     /// Whether an entitlement covers all shared subscriptions of a session.
     pub(crate) fn are_groups_permitted(&self, index: ConnIndex, at: u32) -> bool {
-        let memberships = self.mqtt_ref(index).into_iter().flat_map(|mqtt| mqtt.busy.memberships.iter());
+        let memberships =
+            self.mqtt_ref(index).into_iter().flat_map(|mqtt| mqtt.busy.memberships.iter());
         let mut filters = memberships.filter_map(|it| it.group.split_once('/'));
         filters.all(|(_, filter)| {
             let filter = Filter::parse(filter).ok();

@@ -13,10 +13,10 @@ use crate::ids::ConnIndex;
 use crate::journal::Operation;
 use crate::mail::{Claim, HomeId, Leave, SleepingSession, ToHome, Will};
 use crate::protocol::{Protocol, flag};
+use crate::session::mqtt::lean::Lean;
 use crate::session::mqtt::open::Opened;
 use crate::session::mqtt::refusal::connect_reason_of;
 use crate::session::mqtt::start::wants_positions;
-use crate::session::mqtt::lean::Lean;
 use crate::session::mqtt::{Link, METHOD, Mqtt, NAME_BYTES_MAX, Record, Resumed, Spoken};
 use crate::session::{Credential, State};
 use crate::settings::Durability;
@@ -349,9 +349,8 @@ impl Edge {
         let settings = self.settings.mqtt;
         let keep_alive_max_s = settings.keep_alive_max_s;
         let unnamed = self.mqtt_ref(index).filter(|mqtt| mqtt.busy.is_named_by_node);
-        let assigned_name = unnamed.map(|mqtt| {
-            String::from_utf8_lossy(self.sessions.name_of(mqtt)).into_owned()
-        });
+        let assigned_name =
+            unnamed.map(|mqtt| String::from_utf8_lossy(self.sessions.name_of(mqtt)).into_owned());
         let Some(mqtt) = self.mqtt_of(index) else {
             return;
         };

@@ -151,7 +151,8 @@ impl Edge {
     /// Whether the client has published a message itself.
     pub(super) fn is_own(&self, index: ConnIndex, view: &RecordView<'_>) -> bool {
         let origin = view.origin();
-        origin.is_some() && origin == self.mqtt_ref(index).map(|mqtt| origin_of(self.sessions.name_of(mqtt)))
+        origin.is_some()
+            && origin == self.mqtt_ref(index).map(|mqtt| origin_of(self.sessions.name_of(mqtt)))
     }
 
     /// The form in which other clients get the same bytes; none if only this one does.

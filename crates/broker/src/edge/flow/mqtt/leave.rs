@@ -180,7 +180,10 @@ impl Edge {
     pub(crate) fn name_of_subscription(&self, at: SubIndex) -> Option<Slice> {
         let entry = &self.subscriptions[at];
         match entry.topic() {
-            Some((home, topic)) => self.subscriptions.name_of_topic(home, topic),
+            Some((home, topic)) => {
+                let name = self.subscriptions.name_of_topic(home, topic)?;
+                Some(Slice::copy_of(&name))
+            }
             None => {
                 let name = self.subscriptions.filter_name(at)?;
                 Some(Slice::copy_of(name.as_bytes()))

@@ -56,7 +56,7 @@ impl Edge {
                 return;
             };
             let place = mqtt.busy.subscribing.push(item.filter, number, wants_retained);
-            if let Some(entry) = mqtt.busy.subscribing.entry(place) {
+            if let Some(entry) = mqtt.entry(place) {
                 entry.is_for_new = item.retain_handling == RetainHandling::SendIfNew;
             }
             self.begin_mqtt_subscription(index, Options::pending(place), &item, &begin);
@@ -159,7 +159,7 @@ impl Edge {
         };
         let place = Options::place(client);
         let mqtt = self.mqtt_of(index);
-        let number = mqtt.and_then(|mqtt| Some(mqtt.busy.subscribing.entry(place)?.number)).unwrap_or(0);
+        let number = mqtt.and_then(|mqtt| Some(mqtt.entry(place)?.number)).unwrap_or(0);
         let joined = self
             .check_subscription(index, client, Ok(asked))
             .map_err(|refusal| refusal.code)
@@ -188,9 +188,9 @@ impl Edge {
         let Some(mqtt) = self.mqtt_of(index) else {
             return;
         };
-        let number = mqtt.busy.subscribing.entry(place).map_or(0, |entry| entry.number);
+        let number = mqtt.entry(place).map_or(0, |entry| entry.number);
         if Options::is_pending(before) {
-            let waiting = mqtt.busy.subscribing.entry(Options::place(before));
+            let waiting = mqtt.entry(Options::place(before));
             if let Some(waiting) = waiting {
                 waiting.number = number;
                 let is_new = std::mem::replace(&mut waiting.is_cancelled, false);
@@ -201,7 +201,7 @@ impl Edge {
             let key = self.subscriptions.key(existing);
             if wants_retained(item, was_ended)
                 && let Some(mqtt) = self.mqtt_of(index)
-                && let Some(entry) = mqtt.busy.subscribing.entry(place)
+                && let Some(entry) = mqtt.entry(place)
             {
                 entry.granted = Some(key); // behind the answer
             }
@@ -216,7 +216,8 @@ impl Edge {
         let Some(name) = self.pending_filter(index, subscription) else {
             return;
         };
-        self.announced(home, TopicIndex(grant.index), grant.partition, name.clone());
+        let topic = TopicIndex(grant.index);
+        self.subscriptions.announce(home, topic, grant.partition, &name);
         if self.take_decision(index, subscription, subscription).is_none() {
             return;
         }
@@ -230,7 +231,7 @@ impl Edge {
     /// The filter of a subscription that waits.
     fn pending_filter(&mut self, index: ConnIndex, subscription: SubIndex) -> Option<Slice> {
         let place = Options::place(self.subscriptions[subscription].client);
-        let entry = self.mqtt_of(index)?.busy.subscribing.entry(place)?;
+        let entry = self.mqtt_of(index)?.entry(place)?;
         Some(Slice::copy_of(entry.filter.as_bytes()))
     }
 
@@ -290,7 +291,7 @@ impl Edge {
         let place = Options::place(client);
         let key = self.subscriptions.key(holds);
         let is_had = holds != subscription && !self.has_ended(index, holds);
-        let entry = self.mqtt_of(index)?.busy.subscribing.entry(place)?;
+        let entry = self.mqtt_of(index)?.entry(place)?;
         let is_left_out = entry.is_for_new && is_had;
         if entry.wants_retained && !is_left_out && !entry.is_cancelled {
             entry.granted = Some(key);

@@ -79,7 +79,7 @@ impl Edge {
             return;
         };
         let place = mqtt.busy.subscribing.push(name, subscription.options, false);
-        if let Some(entry) = mqtt.busy.subscribing.entry(place) {
+        if let Some(entry) = mqtt.entry(place) {
             entry.is_cancelled = subscription.is_ended;
         }
         let client = Options::pending(place);
@@ -167,7 +167,11 @@ impl Edge {
         }
         let mqtt = self.mqtt_ref(index)?;
         let place = Options::place(client);
-        let name = mqtt.busy.subscribing.name(place).filter(|_| mqtt.busy.subscribing.is_of_wake(place))?;
+        let name = mqtt
+            .busy
+            .subscribing
+            .name(place)
+            .filter(|_| mqtt.busy.subscribing.is_of_wake(place))?;
         let waking = mqtt.busy.waking.as_ref()?;
         let slept = waking.subscriptions.iter().find(|it| it.filter[..] == *name.as_bytes())?;
         Some((slept.filter.clone(), Options::of(slept.options)))

@@ -95,7 +95,7 @@ impl Edge {
             Some(State::Mqtt(mqtt)) => {
                 let busy = mqtt.busy.get_mut()?;
                 busy.assembly.take().map(|assembly| *assembly)
-            },
+            }
             Some(State::MqttOpening(opening)) => opening.assembly.take().map(|assembly| *assembly),
             _ => None,
         }
