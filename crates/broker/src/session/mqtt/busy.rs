@@ -28,6 +28,8 @@ pub(crate) struct Busy {
     pub aliases: Aliases,
     /// The session that continues, until its subscriptions hold again.
     pub waking: Option<Box<SleepingSession>>,
+    /// All of them do.
+    pub is_awake: bool,
     /// Retained messages that wait for room in the window.
     pub retained: Vec<WaitingRetained>,
     /// Gaps that the client is to learn of.
@@ -64,6 +66,7 @@ impl Part for Busy {
                 memberships: Vec::new(),
                 aliases: Aliases::new(),
                 waking: None,
+                is_awake: false,
                 retained: Vec::new(),
                 gaps: Vec::new(),
                 partial: Vec::new(),

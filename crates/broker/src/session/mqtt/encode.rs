@@ -148,11 +148,7 @@ pub(crate) fn decide(
     };
     let place = super::options::Options::place(client);
     match mqtt.busy.subscribing.decide(place, reason.byte()) {
-        Some(decided) => {
-            let granted = subscribed(mqtt, decided, out);
-            mqtt.busy.rest();
-            granted
-        }
+        Some(decided) => subscribed(mqtt, decided, out),
         None => Vec::new(),
     }
 }
@@ -164,7 +160,12 @@ pub(crate) fn subscribed(
     out: &mut Vec<u8>,
 ) -> Vec<SubscriptionKey> {
     let Some(packet_id) = PacketId::new(decided.id) else {
-        return decided.granted; // of a session that wakes
+        // Of a session that wakes. It keeps the cursors of refused filters.
+        let is_awake = decided.codes.iter().all(|code| *code < ReasonCode::Unspecified.byte());
+        if let Some(busy) = mqtt.busy.get_mut() {
+            busy.is_awake = is_awake;
+        }
+        return decided.granted;
     };
     let codes = decided.codes.iter();
     let reasons: Vec<ReasonCode> =

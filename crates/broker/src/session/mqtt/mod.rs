@@ -21,7 +21,7 @@ pub(crate) mod start;
 pub(crate) mod subscribing;
 mod unreleased;
 
-use crate::mail::{SleepingSession, Will};
+use crate::mail::{SleepingSession, SleepingSubscription, Will};
 use busy::Busy;
 pub(crate) use busy::WaitingRetained;
 use lean::Lean;
@@ -208,6 +208,13 @@ impl Mqtt {
 
     /// Gives back what an idle session does not need.
     pub fn rest(&mut self) {
+        if let Some(busy) = self.busy.get_mut()
+            && busy.is_awake
+            && !self.opened.repeats()
+        {
+            let is_ended = |it: &SleepingSubscription| it.is_ended;
+            busy.waking.take_if(|waking| !waking.subscriptions.iter().any(is_ended));
+        }
         self.opened.rest();
         self.busy.rest();
     }

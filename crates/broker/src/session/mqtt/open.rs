@@ -87,6 +87,11 @@ impl Opened {
         self.open.resends.is_empty() && self.room() > 0 && self.open.bytes < bytes_max
     }
 
+    /// Whether messages are to be sent again, or one is read for it.
+    pub fn repeats(&self) -> bool {
+        self.has_resends() || self.open.is_reading
+    }
+
     /// Whether messages are to be sent again.
     pub fn has_resends(&self) -> bool {
         !self.open.resends.is_empty()

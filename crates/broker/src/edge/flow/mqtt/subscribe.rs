@@ -298,12 +298,15 @@ impl Edge {
         }
         let entry = entry.clone();
         self.subscriptions.set_client(subscription, entry.number);
+        // Before the decision, behind which the session forgets how it slept.
+        if !entry.is_cancelled {
+            self.find_due_retained(index, holds, &entry.filter);
+        }
         self.answer_filter(index, client, granted(entry.number));
         if entry.is_cancelled {
             self.leave_subscription(index, subscription);
             return None;
         }
-        self.find_due_retained(index, holds, &entry.filter);
         Some(entry)
     }
 
