@@ -774,7 +774,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__pub)
-            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --interface --device --gateway --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --mqtt-version --keep-alive --connections --topics --order --rate --send-every --size --ack --inflight-max --count --exactly-once --ledger --clock --help --version"
+            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --interface --device --gateway --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --mqtt-version --keep-alive --session-expiry --connections --topics --order --rate --send-every --size --ack --inflight-max --count --exactly-once --ledger --clock --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -848,6 +848,10 @@ _crore() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --session-expiry)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --connections)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -914,7 +918,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__run)
-            opts="-h -V --scale --clients --rate --send-every --size --transport --qos --mqtt-version --keep-alive --ack --history --plain --network --device --duration --warm-up --settle --interval --connect-rate --publisher-connections --server-cores --client-cores --no-pin --io-threads --server-set --url --ca --insecure --admin --server-pid --away --server-restarts --find --step --p99-max --out --help --version c10m c12m one-million factory echo-100k storm fan-out unicast connect"
+            opts="-h -V --scale --clients --rate --send-every --size --transport --qos --mqtt-version --keep-alive --session-expiry --ack --history --plain --network --device --duration --warm-up --settle --interval --connect-rate --publisher-connections --server-cores --client-cores --no-pin --io-threads --server-set --url --ca --insecure --admin --server-pid --away --server-restarts --find --step --p99-max --out --help --version c10m c12m one-million factory echo-100k storm fan-out unicast connect"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -953,6 +957,10 @@ _crore() {
                     return 0
                     ;;
                 --keep-alive)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session-expiry)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1052,7 +1060,7 @@ _crore() {
             return 0
             ;;
         crore__subcmd__bench__subcmd__sub)
-            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --interface --device --gateway --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --qos --mqtt-version --keep-alive --clients --topics --choice --topics-per-client --sample --csv --start --verify --ledger --count --stall-after --stall-for --receive-buffer --compress --late-hello --away-after --away-for --help --version"
+            opts="-h -V --url --ca --insecure --tls-resume --tls12 --token-file --local-addresses --interface --device --gateway --connect-rate --threads --busy-poll --warm-up --duration --interval --json --influx --seed --transport --qos --mqtt-version --keep-alive --session-expiry --clients --topics --choice --topics-per-client --sample --csv --start --verify --ledger --count --stall-after --stall-for --receive-buffer --compress --late-hello --away-after --away-for --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1127,6 +1135,10 @@ _crore() {
                     return 0
                     ;;
                 --keep-alive)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --session-expiry)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -272,6 +272,7 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l mqtt-version -d 'With --transport mqtt: version of the protocol, 3 (3.1.1) or 5' -r -f -a "3\t'MQTT 3.1.1'
 5\t'MQTT 5.0'"
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l keep-alive -d 'With --transport mqtt: keep alive of each client, in whole seconds. It sends PINGREQ a third earlier; 0: none' -r
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l session-expiry -d 'With --transport mqtt: time for which a session outlives its connection, in whole seconds; 0: the session ends with the connection. With version 3 the server chooses the time' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l clients -d 'Number of clients' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l topics -d 'Topics as a pattern: \'p/s{1..1200000}\'' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from sub" -l choice -d 'Assignment of topics to clients' -r -f -a "one-to-one\t'Client i takes the i-th run of topics. Runs wrap around if there are more clients than topics'
@@ -321,6 +322,7 @@ mqtt\t'MQTT over TCP or TLS'"
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l mqtt-version -d 'With --transport mqtt: version of the protocol, 3 (3.1.1) or 5' -r -f -a "3\t'MQTT 3.1.1'
 5\t'MQTT 5.0'"
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l keep-alive -d 'With --transport mqtt: keep alive of each client, in whole seconds. It sends PINGREQ a third earlier; 0: none' -r
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l session-expiry -d 'With --transport mqtt: time for which a session outlives its connection, in whole seconds; 0: the session ends with the connection. With version 3 the server chooses the time' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l connections -d 'Number of connections that share the load' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l topics -d 'Topics as a pattern: \'p/s{1..1200000}\'' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from pub" -l order -d 'Order of the topics' -r -f -a "round-robin\t'One after the other'
@@ -384,6 +386,7 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l mqtt-version -d 'With --transport mqtt: version of the protocol, 3 (3.1.1) or 5' -r -f -a "3\t'MQTT 3.1.1'
 5\t'MQTT 5.0'"
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l keep-alive -d 'With --transport mqtt: keep alive of each client, in whole seconds. It sends PINGREQ a third earlier; 0: none' -r
+complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l session-expiry -d 'With --transport mqtt: time for which a session outlives its connection, in whole seconds; 0: the session ends with the connection. With version 3 the server chooses the time' -r
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l ack -d 'Acknowledgement that publishers request. Over MQTT, none means QoS 0 and appended QoS 1' -r -f -a "none\t'None: the message was written to the socket'
 appended\t'The message is in its log'"
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from run" -l history -d 'Whether topics have a history on the started server' -r -f -a "on\t'The server\'s default'

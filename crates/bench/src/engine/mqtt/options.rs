@@ -17,6 +17,11 @@ pub struct MqttOptions {
     /// third earlier; 0: none
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     pub keep_alive: Duration,
+    /// With --transport mqtt: time for which a session outlives its connection, in whole seconds;
+    /// 0: the session ends with the connection. With version 3 the server chooses the time
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
+    #[serde(default)]
+    pub session_expiry: Duration,
 }
 
 /// A version of the protocol.
@@ -41,7 +46,11 @@ pub(in crate::engine) struct Subscribing {
 
 impl Default for MqttOptions {
     fn default() -> MqttOptions {
-        MqttOptions { mqtt_version: MqttVersion::Five, keep_alive: Duration::from_secs(300) }
+        MqttOptions {
+            mqtt_version: MqttVersion::Five,
+            keep_alive: Duration::from_secs(300),
+            session_expiry: Duration::ZERO,
+        }
     }
 }
 
@@ -49,6 +58,11 @@ impl MqttOptions {
     /// The keep alive as CONNECT has it.
     pub(super) fn keep_alive_s(&self) -> u16 {
         u16::try_from(self.keep_alive.as_secs()).unwrap_or(u16::MAX)
+    }
+
+    /// The session expiry as CONNECT has it.
+    pub(super) fn session_expiry_s(&self) -> u32 {
+        u32::try_from(self.session_expiry.as_secs()).unwrap_or(u32::MAX)
     }
 }
 

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use wire::Step;
 use wire::mqtt::{
-    Ack, ClientPacket, ConnAck, Connect, Disconnect, Limits, Properties, Secret, ServerPacket,
-    Version,
+    Ack, ClientPacket, ConnAck, Connect, Disconnect, Limits, Properties, Property, Secret,
+    ServerPacket, Version,
 };
 
 use super::options::MqttOptions;
@@ -42,6 +42,8 @@ impl ClientIds {
 pub(in crate::engine) struct Speech {
     pub(super) version: Version,
     keep_alive_s: u16,
+    /// The time for which a session outlives its connection; 0: it ends with that.
+    session_expiry_s: u32,
     ids: ClientIds,
     shown: WorkerTokens,
     is_open: Vec<bool>,
@@ -61,6 +63,7 @@ impl Speech {
         Speech {
             version: options.mqtt_version.codec(),
             keep_alive_s,
+            session_expiry_s: options.session_expiry_s(),
             ids,
             shown,
             is_open: Vec::new(),
@@ -69,15 +72,23 @@ impl Speech {
         }
     }
 
-    /// Sends CONNECT: a session that ends with its connection.
+    /// Whether sessions outlive their connections.
+    pub(super) fn keeps_sessions(&self) -> bool {
+        self.session_expiry_s > 0
+    }
+
+    /// Sends CONNECT.
     pub(super) fn begin(&mut self, place: u32, turn: &mut Turn<'_>) {
         self.ids.write(self.shown.client(place), &mut self.id);
         let token = self.shown.token(place);
+        let expiry = [Property::SessionExpiry(self.session_expiry_s)];
+        let has_expiry = self.keeps_sessions() && self.version.has_properties();
+        let properties = if has_expiry { expiry[..].into() } else { Properties::default() };
         let connect = Connect {
             version: self.version,
-            clean_start: true,
+            clean_start: !self.keeps_sessions(),
             keep_alive_s: self.keep_alive_s,
-            properties: Properties::default(),
+            properties,
             client_id: &self.id,
             will: None,
             // Version 3 has a password only behind a user name.

@@ -1,7 +1,7 @@
 //! Subscribers of MQTT.
 //!
 //! Place: a [`Protocol`] of the pool. Messages are judged by the publisher's sequence numbers, as
-//! MQTT has no positions. A session ends with its connection, so messages of an absence are lost.
+//! MQTT has no positions. Messages of an absence are lost, unless sessions outlive connections.
 
 use wire::mqtt::{
     Ack, ClientPacket, Delivery, PacketId, Properties, Publish, RetainHandling, ServerPacket,
@@ -34,6 +34,11 @@ impl MqttSubscribers {
     ) -> MqttSubscribers {
         let has_wildcards = subscriptions.has_wildcards();
         MqttSubscribers { speech, subscriptions, subscribing, has_wildcards }
+    }
+
+    /// Whether SUBSCRIBE goes with CONNECT. A session that continues has its subscriptions.
+    fn subscribes_early(&self) -> bool {
+        self.subscribing.is_early && !self.speech.keeps_sessions()
     }
 
     /// Sends all subscriptions. The identifier of a SUBSCRIBE counts its packets from 1.
@@ -121,7 +126,7 @@ impl Protocol for MqttSubscribers {
     fn begin(&mut self, place: u32, turn: &mut Turn<'_>) {
         self.subscriptions.ensure(place);
         self.speech.begin(place, turn);
-        if self.subscribing.is_early {
+        if self.subscribes_early() {
             self.subscribe(place, turn);
         }
     }
@@ -139,7 +144,9 @@ impl Protocol for MqttSubscribers {
                 ServerPacket::ConnAck(answer) => {
                     self.speech.opened(place, answer)?;
                     turn.opened();
-                    if !self.subscribing.is_early {
+                    if answer.session_present {
+                        self.subscriptions.all_live(place, turn);
+                    } else if !self.subscribes_early() {
                         self.subscribe(place, turn);
                     }
                 }
