@@ -11,7 +11,7 @@ use harness::{PATIENCE, Side, loopback, options, pair};
 use net::kernel::{
     ConnectOptions, Handover, Kernel, KernelOptions, ListenOptions, Waker, check_free,
 };
-use net::{Close, Event, Net, Read, Wake, Write};
+use net::{Close, Conn, Event, Net, Read, Wake, Write};
 
 #[test]
 fn bytes_go_both_ways_and_readiness_is_said_once() {
@@ -177,11 +177,19 @@ fn a_reset_is_reported_as_closed_and_the_key_is_dead() {
     assert_eq!((client.statistics().closed, server.statistics().closed), (1, 1));
 }
 
+/// Reads ten bytes, and the loss behind them.
+fn read_to_the_loss(server: &mut Side, incoming: Conn) {
+    let mut buffer = [0; 64];
+    assert_eq!(server.net.read(incoming, &mut buffer), Read::Data(10));
+    server.expect(Event::Readable(incoming));
+    let lost = Read::Failed(ErrorKind::ConnectionReset);
+    assert_eq!(server.net.read(incoming, &mut buffer), lost);
+}
+
 #[test]
 fn bytes_before_a_reset_are_read() {
     let (mut server, mut client) = (Side::new(), Side::new());
     let address = server.listen();
-    let mut buffer = [0; 64];
     // The server knows of the bytes before it knows of the reset, or not.
     for is_told in [true, false] {
         let (outgoing, incoming) = pair(&mut client, &mut server, address);
@@ -197,10 +205,7 @@ fn bytes_before_a_reset_are_read() {
             server.expect(Event::Readable(incoming));
         }
         assert_eq!(server.net.write(incoming, &[IoSlice::new(b"lost")]), Write::Wrote(4));
-        assert_eq!(server.net.read(incoming, &mut buffer), Read::Data(10));
-        server.expect(Event::Readable(incoming));
-        let lost = Read::Failed(ErrorKind::ConnectionReset);
-        assert_eq!(server.net.read(incoming, &mut buffer), lost);
+        read_to_the_loss(&mut server, incoming);
         server.net.close(incoming, Close::Reset);
         server.expect_silence();
     }
@@ -220,11 +225,7 @@ fn a_write_that_finds_a_reset_leaves_the_bytes_before_it() {
         assert_eq!(server.net.write(incoming, &[IoSlice::new(b"lost")]), Write::Wrote(4));
     }
     server.expect(Event::Readable(incoming));
-    let mut buffer = [0; 64];
-    assert_eq!(server.net.read(incoming, &mut buffer), Read::Data(10));
-    server.expect(Event::Readable(incoming));
-    let lost = Read::Failed(ErrorKind::ConnectionReset);
-    assert_eq!(server.net.read(incoming, &mut buffer), lost);
+    read_to_the_loss(&mut server, incoming);
     server.net.close(incoming, Close::Reset);
     server.expect_silence();
 }
@@ -246,11 +247,7 @@ fn a_writer_that_waits_for_room_goes_on_after_a_reset() {
     server.expect(Event::Writable(incoming));
     let more = [7; 1 << 16];
     assert_eq!(server.net.write(incoming, &[IoSlice::new(&more)]), Write::Wrote(more.len()));
-    let mut buffer = [0; 64];
-    assert_eq!(server.net.read(incoming, &mut buffer), Read::Data(10));
-    server.expect(Event::Readable(incoming));
-    let lost = Read::Failed(ErrorKind::ConnectionReset);
-    assert_eq!(server.net.read(incoming, &mut buffer), lost);
+    read_to_the_loss(&mut server, incoming);
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(crate) struct Busy {
     pub aliases: Aliases,
     /// The session that continues, until its subscriptions hold again.
     pub waking: Option<Box<SleepingSession>>,
-    /// All of them do.
+    /// The subscriptions of that session hold again.
     pub is_awake: bool,
     /// Retained messages that wait for room in the window.
     pub retained: Vec<WaitingRetained>,

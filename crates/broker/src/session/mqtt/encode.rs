@@ -160,7 +160,8 @@ pub(crate) fn subscribed(
     out: &mut Vec<u8>,
 ) -> Vec<SubscriptionKey> {
     let Some(packet_id) = PacketId::new(decided.id) else {
-        // Of a session that wakes. It keeps the cursors of refused filters.
+        // Packet identifier 0 stands for the filters of a session that wakes. A session with a
+        // refused filter keeps the filter's cursors.
         let is_awake = decided.codes.iter().all(|code| *code < ReasonCode::Unspecified.byte());
         if let Some(busy) = mqtt.busy.get_mut() {
             busy.is_awake = is_awake;

@@ -222,7 +222,10 @@ impl Edge {
             will: will.map(|will| Box::new(Will { key: instance.to_be_bytes().into(), ..will })),
             busy: Lean::default(),
         };
-        mqtt.busy.is_named_by_node = connect.client_id.is_empty();
+        // Other clients do not need the part, and a write allocates it.
+        if connect.client_id.is_empty() {
+            mqtt.busy.is_named_by_node = true;
+        }
         mqtt
     }
 
