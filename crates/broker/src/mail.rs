@@ -59,8 +59,9 @@ impl Reply {
 pub enum Start {
     /// With the next message.
     Live,
-    /// With the next message behind this position, and behind that of the edge's stream.
-    Behind(Position),
+    /// With the next message that the log gets. What a stream that lags brings before that is left
+    /// out.
+    AtHead,
     /// After a position: replay, then live.
     Since(Position),
     /// After the position of these two of one client that is valid and further; if none is valid,
@@ -78,7 +79,7 @@ impl Start {
         let positions = match self {
             Start::Since(position) => [Some(position), None],
             Start::SinceEither(first, other) => [Some(first), Some(other)],
-            Start::Live | Start::Behind(_) | Start::Last(_) | Start::Snapshot => [None, None],
+            Start::Live | Start::AtHead | Start::Last(_) | Start::Snapshot => [None, None],
         };
         positions.into_iter().flatten()
     }

@@ -186,8 +186,8 @@ impl SubscribeTerms {
 pub(crate) enum Since<'a> {
     /// After these cursors, and live in other partitions.
     After(&'a [PartitionCursor]),
-    /// Live, but behind these cursors where the stream has not come to them.
-    Behind(&'a [PartitionCursor]),
+    /// With the next message that each log gets, also where the stream lags.
+    AtHead,
 }
 
 /// The start of a subscription to filters in one partition.

@@ -10,7 +10,7 @@ impl ToHome {
     /// The class in which it is counted.
     pub fn class(&self, settings: &Settings) -> RequestClass {
         match self {
-            ToHome::Subscribe(Subscribe { start: Start::Live | Start::Behind(_), .. })
+            ToHome::Subscribe(Subscribe { start: Start::Live | Start::AtHead, .. })
             | ToHome::Release { .. }
             | ToHome::Describe(..)
             | ToHome::Positions

@@ -90,7 +90,7 @@ impl Home {
         turn: &mut Turn<'_>,
     ) -> FilterStart {
         self.settle_stream(from, local, turn);
-        let AddFilter { since, begins_live, .. } = asked;
+        let AddFilter { since, begins_at_head, .. } = asked;
         let partition = &self.partitions[local as usize];
         let through = partition.stream_position(usize::from(from));
         let first = since.partition_point(|cursor| cursor.partition < partition.id);
@@ -102,9 +102,8 @@ impl Home {
             let other = positions.next().unwrap_or(first);
             (first, partition.lineages.better_of(first, other, head))
         });
-        let resumed = if *begins_live {
-            let beyond = best.and_then(|(_, best)| partition.beyond_stream(through, best.position));
-            beyond.map(|after| Resumed { after, gap: None })
+        let resumed = if *begins_at_head {
+            (through < head).then_some(Resumed { after: head, gap: None })
         } else {
             best.map(|(first, best)| resume(partition, first, best))
         };

@@ -126,14 +126,6 @@ impl HomePartition {
         }
     }
 
-    /// The offset of a position that a stream at this offset has not come to.
-    pub fn beyond_stream(&self, stream: u64, position: Position) -> Option<u64> {
-        match self.standing(position) {
-            Standing::After(offset) => Some(offset).filter(|offset| stream < *offset),
-            Standing::UnknownEpoch | Standing::BeyondHead => None,
-        }
-    }
-
     /// Whether the stream to an edge has lost something to eviction.
     pub fn has_lost(&self, edge: usize) -> bool {
         (1..self.oldest()).contains(&self.lag_from[edge])

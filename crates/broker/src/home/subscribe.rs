@@ -142,11 +142,10 @@ impl Home {
     ) -> Result<Beginning, OnDisk> {
         match start {
             Start::Live => Ok(Beginning::default()),
-            Start::Behind(position) => {
+            Start::AtHead => {
                 let local = self.local(partition);
-                let after = local.and_then(|local| {
-                    self.partitions[local as usize].beyond_stream(place.settled, position)
-                });
+                let head = local.map(|local| self.partitions[local as usize].log.head());
+                let after = head.filter(|head| place.settled < *head);
                 Ok(Beginning { after, ..Beginning::default() })
             }
             Start::Since(position) => self.begin_since(place, partition, position, position),

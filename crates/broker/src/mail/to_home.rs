@@ -160,8 +160,9 @@ pub struct AddFilter {
     pub subscription: SubscriptionKey,
     /// Positions that it comes with, of partitions of this home, ascending.
     pub since: Vec<PartitionCursor>,
-    /// It begins live, but behind these positions where the edge's stream is not there yet.
-    pub begins_live: bool,
+    /// It comes with no positions, and begins with the next message that each log gets. What a
+    /// stream that lags brings before that is left out.
+    pub begins_at_head: bool,
 }
 
 /// Asks for the next page of one partition, for a subscription to filters that replays or lags.

@@ -59,7 +59,7 @@ impl Node {
             names: BTreeMap::new(),
         };
         let filter = ToHome::AddFilter(AddFilter {
-            begins_live: false,
+            begins_at_head: false,
             user: 0,
             filter: Slice::copy_of(b"#"),
             subscription: Key { index: 0, generation: 0 },

@@ -257,9 +257,9 @@ fn a_snapshot_on_a_lagging_stream() {
     );
 }
 
-/// A session of another edge has come further than the stream of this one.
+/// What a lagging stream brings of the time before is left out.
 #[test]
-fn behind_a_position_on_a_lagging_stream() {
+fn at_the_head_on_a_lagging_stream() {
     check(
         Setup {
             limits: Limits { stream_credit_bytes: 1, ..Limits::default() },
@@ -269,12 +269,12 @@ fn behind_a_position_on_a_lagging_stream() {
         sub e0 s1 b live => e0 granted s1 i0 g1 live through 0
         pub b 1 => e0 message i0 1<0 1
         pub b 2, a 3, a 4
-        sub e0 s2 a behind 7:3 => e0 granted s2 i1 g2 replaying through 3
-        sub e0 s3 b behind 7:1 => e0 granted s3 i0 g3 live through 1
-        sub e0 s4 b behind 6:3 => e0 granted s4 i0 g4 live through 1
-        filter e0 s5 + behind p0 7:3 => e0 filter s5 p0 through 7:1 resumed after 3
-        filter e0 s6 + behind p0 7:1 => e0 filter s6 p0 through 7:1
-        filter e0 s7 + behind p0 6:3 => e0 filter s7 p0 through 7:1
+        sub e0 s2 b live => e0 granted s2 i0 g2 live through 1
+        sub e0 s3 b at-head => e0 granted s3 i0 g3 replaying through 4
+        filter e0 s4 + => e0 filter s4 p0 through 7:1
+        filter e0 s5 + at-head => e0 filter s5 p0 through 7:1 resumed after 4
+        sub e1 s6 b at-head => e1 granted s6 i0 g1 live through 4
+        filter e1 s7 + at-head => e1 filter s7 p0 through 7:4
         ",
     );
 }

@@ -103,7 +103,7 @@ impl Edge {
             self.next_key += 1;
             self.asked.insert(filter, self.next_key);
             self.requests.push_back(ToHome::AddFilter(AddFilter {
-                begins_live: false,
+                begins_at_head: false,
                 user: 0,
                 filter: slice(FILTERS[filter]),
                 subscription: Key { index: filter as u32, generation: self.next_key },

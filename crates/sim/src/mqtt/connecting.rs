@@ -216,11 +216,16 @@ impl MqttClient {
             }
             if expected.is_none() {
                 self.doubt_session(context, moment);
+                self.expect_former_session(context);
             }
             return;
         }
-        let former = std::mem::take(&mut self.session);
+        let mut former = std::mem::take(&mut self.session);
         self.end_subscriptions(context, &former, moment);
+        if context.plan.disk.refuses() {
+            self.session.former_asked = std::mem::take(&mut former.former_asked);
+            self.session.former_asked.append(&mut former.asked);
+        }
         self.session.number = context.oracle.mqtt.begin(self.peer.id);
         self.session.began = self.line.number;
         // The node may lack these publications: the client publishes them again.
@@ -229,6 +234,16 @@ impl MqttClient {
             former.outgoing.into_iter().filter(|outgoing| outgoing.qos == 1 && !is_given_up);
         self.session.outgoing = at_least_once.collect();
         self.session.is_republished = true;
+    }
+
+    /// The record of the session may have been refused (`docs/mqtt.md`): then another node has the
+    /// one before.
+    fn expect_former_session(&mut self, context: &mut Context<'_>) {
+        let is_restart = self.presence.instance() != self.peer.instance;
+        if is_restart && !self.session.former_asked.is_empty() {
+            self.session.asked.append(&mut self.session.former_asked);
+            self.session.number = context.oracle.mqtt.begin(self.peer.id);
+        }
     }
 
     fn end_subscriptions(&self, context: &mut Context<'_>, session: &Session, moment: u64) {

@@ -26,6 +26,8 @@ pub(super) struct Presence {
     began_ms: u64,
     /// The node of that connection.
     instance: u32,
+    /// The node of the last CONNECT, which may have had no answer.
+    asked_instance: u32,
     /// Connections that ended without an answer, and when the node had closed each.
     strays: Vec<(LinkId, Option<u64>)>,
 }
@@ -114,7 +116,7 @@ impl Presence {
         if !self.strays.is_empty() {
             return None;
         }
-        if attempt.instance != self.instance {
+        if attempt.instance != self.asked_instance {
             return self.over_a_restart(context);
         }
         match self.existing {
@@ -155,6 +157,7 @@ impl Presence {
         self.link = link;
         self.began_ms = attempt.asked_ms;
         self.instance = attempt.instance;
+        self.asked_instance = attempt.instance;
     }
 
     /// A connection without CONNACK has ended.
@@ -162,9 +165,12 @@ impl Presence {
         self.strays.extend(link.map(|link| (link, None)));
         // A session that ended with its connection may have begun anew.
         let is_safe = !attempt.is_clean && attempt.expiry_s > 0 && self.expiry_s > 0;
-        if !(is_safe && self.existing == Existing::Yes) {
+        // So may one at another node.
+        let is_here = attempt.instance == self.asked_instance;
+        if !(is_safe && is_here && self.existing == Existing::Yes) {
             self.existing = Existing::Unknown;
         }
+        self.asked_instance = attempt.instance;
         let earliest_ms = self.left.map_or(attempt.asked_ms, |left| left.earliest_ms);
         self.left = Some(Left { earliest_ms, latest_ms: None });
         self.link = link.or(self.link);

@@ -14,6 +14,8 @@ pub(super) struct Session {
     pub granted: BTreeMap<String, usize>,
     /// Filters that were ever asked for.
     pub asked: BTreeSet<String>,
+    /// Those of the sessions before, which come back if a disk has refused the record of this one.
+    pub former_asked: BTreeSet<String>,
     /// Publications with QoS 1 and 2 that are not over, in order.
     pub outgoing: VecDeque<Outgoing>,
     /// Identifiers of messages with QoS 2 that the node has not released, and their publications.

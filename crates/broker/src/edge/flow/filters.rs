@@ -75,9 +75,9 @@ impl Edge {
         filter: &Slice,
         since: Since<'_>,
     ) {
-        let (since, begins_live) = match since {
+        let (since, begins_at_head): (&[_], _) = match since {
             Since::After(cursors) => (cursors, false),
-            Since::Behind(cursors) => (cursors, true),
+            Since::AtHead => (&[], true),
         };
         let key = self.subscriptions.key(subscription);
         let user = self.user_hash(index);
@@ -86,7 +86,7 @@ impl Edge {
                 |cursor: &&PartitionCursor| self.settings.home_of(cursor.partition) == home;
             let since = since.iter().filter(is_theirs).copied().collect();
             let filter = filter.clone();
-            let request = AddFilter { user, filter, subscription: key, since, begins_live };
+            let request = AddFilter { user, filter, subscription: key, since, begins_at_head };
             self.request(home, ToHome::AddFilter(request));
         }
     }

@@ -115,11 +115,10 @@ impl Home {
     /// Whether a subscription to filters waits for the tails.
     pub(in crate::home) fn is_filter_ahead(&self, from: Caller, asked: &AddFilter) -> bool {
         !from.has_waited && !self.have_all_begun()
-            || !asked.begins_live
-                && asked
-                    .since
-                    .iter()
-                    .any(|cursor| self.is_ahead_of_tail(from, cursor.partition, [cursor.position]))
+            || asked
+                .since
+                .iter()
+                .any(|cursor| self.is_ahead_of_tail(from, cursor.partition, [cursor.position]))
     }
 
     /// The partitions whose tails are behind the positions of a request; some perhaps twice.
@@ -137,8 +136,7 @@ impl Home {
             BeyondTail::AddFilter(asked) => {
                 let all = 0..self.partitions.len() as u32;
                 let not_begun = all.filter(|local| self.is_beyond_tail(*local, None));
-                let cursors = asked.since.iter().filter(|_| !asked.begins_live);
-                let of_cursors = cursors.filter_map(|cursor| {
+                let of_cursors = asked.since.iter().filter_map(|cursor| {
                     behind(cursor.partition, &mut std::iter::once(cursor.position))
                 });
                 not_begun.chain(of_cursors).collect()

@@ -194,7 +194,7 @@ fn last_event_id(request: &Request<'_>, target: &Target<'_>) -> Result<Option<St
 fn check_start(start: Start, topics: &[StreamTopic]) -> Result<(), Fault> {
     let has_filters = topics.iter().any(|topic| topic.is_filter);
     let detail = match start {
-        Start::Live | Start::Behind(_) => return Ok(()),
+        Start::Live | Start::AtHead => return Ok(()),
         Start::Since(_) | Start::SinceEither(..) | Start::Last(_) | Start::Snapshot
             if has_filters =>
         {

@@ -147,10 +147,8 @@ pub(crate) fn decide(
         ReasonCode::Unspecified // the only refusal of version 3.1.1
     };
     let place = super::options::Options::place(client);
-    match mqtt.busy.subscribing.decide(place, reason.byte()) {
-        Some(decided) => subscribed(mqtt, decided, out),
-        None => Vec::new(),
-    }
+    let decided = mqtt.busy.subscribing.decide(place, reason.byte());
+    decided.into_iter().flat_map(|decided| subscribed(mqtt, decided, out)).collect()
 }
 
 /// The answer to a SUBSCRIBE packet. Returns the subscriptions whose retained messages follow it.

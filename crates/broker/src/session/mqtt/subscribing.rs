@@ -1,8 +1,10 @@
 //! SUBSCRIBE packets that wait for homes: each is answered once, when all of its filters have been
 //! decided.
 
+use super::options::Options;
 use crate::mail::SubscriptionKey;
 use stdx::handing::Hand;
+use wire::mqtt::ReasonCode;
 
 /// See the module.
 #[derive(Default, Hand)]
@@ -34,6 +36,9 @@ pub(crate) struct Entry {
     pub is_for_new: bool,
     /// The client has unsubscribed since.
     pub is_cancelled: bool,
+    /// The place of the filter whose decision is this one's too: an earlier packet asked for the
+    /// same filter, and its homes have not answered.
+    pub behind: Option<u32>,
     /// The granted subscription, whose retained messages follow the answer.
     pub granted: Option<SubscriptionKey>,
     /// The reason code of the decision.
@@ -85,6 +90,7 @@ impl Subscribing {
                 wants_retained,
                 is_for_new: false,
                 is_cancelled: false,
+                behind: None,
                 granted: None,
                 code: None,
             });
@@ -119,6 +125,13 @@ impl Subscribing {
         })
     }
 
+    /// The number of the newest filter whose decision is that of the filter at a place.
+    pub fn newest_behind(&self, place: u32) -> Option<u32> {
+        let entries = self.packets.iter().flat_map(|packet| &packet.entries);
+        let behind = entries.filter(|entry| entry.behind == Some(place));
+        behind.last().map(|entry| entry.number)
+    }
+
     /// The client unsubscribes from a filter that waits. False if none does.
     pub fn cancel(&mut self, filter: &str) -> bool {
         let entries = self.packets.iter_mut().flat_map(|packet| &mut packet.entries);
@@ -131,8 +144,19 @@ impl Subscribing {
         found
     }
 
-    /// The decision on a filter. The packet, if all of its filters are decided by now.
-    pub fn decide(&mut self, place: u32, code: u8) -> Option<Decided> {
+    /// The decision on a filter, and on those behind it. The packets whose filters are all decided
+    /// by now.
+    pub fn decide(&mut self, place: u32, code: u8) -> Vec<Decided> {
+        let mut decisions = vec![(place, code)];
+        for packet in &self.packets {
+            let entries = (packet.first..).zip(&packet.entries);
+            let behind = entries.filter(|(_, entry)| entry.behind == Some(place));
+            decisions.extend(behind.map(|(at, entry)| (at, entry.code_behind(code))));
+        }
+        decisions.into_iter().filter_map(|(place, code)| self.decide_one(place, code)).collect()
+    }
+
+    fn decide_one(&mut self, place: u32, code: u8) -> Option<Decided> {
         let of_packet = |packet: &Packet| {
             place.checked_sub(packet.first).is_some_and(|at| (at as usize) < packet.entries.len())
         };
@@ -156,9 +180,40 @@ impl Subscribing {
     }
 }
 
+impl Entry {
+    /// The reason code, where the filter before it got this one: each packet has a QoS of its own.
+    fn code_behind(&self, code: u8) -> u8 {
+        let is_granted = code < ReasonCode::Unspecified.byte();
+        if is_granted { Options::of(self.number).qos } else { code }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn decide(subscribing: &mut Subscribing, place: u32, code: u8) -> Vec<(u16, Vec<u8>)> {
+        let decided = subscribing.decide(place, code).into_iter();
+        decided.map(|decided| (decided.id, decided.codes)).collect()
+    }
+
+    #[test]
+    fn a_filter_behind_another_has_its_decision() {
+        let qos = |qos| Options { qos, ..Options::default() }.number();
+        for (code, codes) in [(1, [1, 2]), (0x87, [0x87, 0x87])] {
+            let mut subscribing = Subscribing::default();
+            subscribing.begin(7);
+            let first = subscribing.push("a/+", qos(1), true);
+            assert!(subscribing.finish().is_none());
+            subscribing.begin(8);
+            let again = subscribing.push("a/+", qos(2), true);
+            subscribing.entry(again).expect("just pushed").behind = Some(first);
+            assert!(subscribing.finish().is_none(), "the homes have not answered");
+            let answers = [(7, vec![codes[0]]), (8, vec![codes[1]])];
+            assert_eq!(decide(&mut subscribing, first, code), answers);
+            assert!(subscribing.is_empty());
+        }
+    }
 
     #[test]
     fn a_packet_is_answered_when_all_filters_are_decided() {
@@ -171,14 +226,12 @@ mod tests {
         assert!(subscribing.finish().is_none());
         assert!(subscribing.entry(first[1]).is_some_and(|it| &*it.filter == "b"));
         assert!(subscribing.cancel("b") && !subscribing.cancel("d"));
-        let mut decide = |place, code| {
-            subscribing.decide(place, code).map(|decided| (decided.id, decided.codes))
-        };
-        assert_eq!(decide(first[1], 1), None);
-        assert_eq!(decide(other, 0), Some((8, vec![0])));
-        assert_eq!(decide(first[0], 0x87), Some((7, vec![0x87, 1])));
+        let mut decide = |place, code| decide(&mut subscribing, place, code);
+        assert_eq!(decide(first[1], 1), []);
+        assert_eq!(decide(other, 0), [(8, vec![0])]);
+        assert_eq!(decide(first[0], 0x87), [(7, vec![0x87, 1])]);
         assert!(subscribing.entry(first[0]).is_none());
-        assert!(subscribing.decide(first[0], 0).is_none());
+        assert!(subscribing.decide(first[0], 0).is_empty());
     }
 
     #[test]
@@ -186,9 +239,9 @@ mod tests {
         let mut subscribing = Subscribing::default();
         subscribing.begin(7);
         let place = subscribing.push("a", 10, true);
-        assert!(subscribing.decide(place, 0x87).is_none());
+        assert!(subscribing.decide(place, 0x87).is_empty());
         let place = subscribing.push("b", 10, true);
-        assert!(subscribing.decide(place, 1).is_none());
+        assert!(subscribing.decide(place, 1).is_empty());
         let decided = subscribing.finish().map(|decided| decided.codes);
         assert_eq!(decided, Some(vec![0x87, 1]));
     }

@@ -359,7 +359,7 @@ fn slice(text: &str) -> Slice {
 fn start_of(words: &[&str]) -> Start {
     match words {
         ["live"] => Start::Live,
-        ["behind", position] => Start::Behind(position.parse().unwrap()),
+        ["at-head"] => Start::AtHead,
         ["since", position] => Start::Since(position.parse().unwrap()),
         ["since", first, "or", other] => {
             Start::SinceEither(first.parse().unwrap(), other.parse().unwrap())
@@ -439,12 +439,12 @@ fn filter_request(words: &[&str]) -> ToHome {
     let subscription = |word: &str| Key { index: number(word), generation: 0 };
     match words {
         ["filter", _, key, filter, each @ ..] => ToHome::AddFilter(AddFilter {
-            begins_live: each.first() == Some(&"behind"),
+            begins_at_head: each.first() == Some(&"at-head"),
             user: 0,
             filter: slice(filter),
             subscription: subscription(key),
             since: each
-                .strip_prefix(&["behind"])
+                .strip_prefix(&["at-head"])
                 .unwrap_or(each)
                 .chunks(2)
                 .map(|each| PartitionCursor {

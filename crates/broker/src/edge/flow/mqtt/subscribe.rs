@@ -13,7 +13,7 @@ use crate::mail::{
     FindRetained, Grant, HomeId, PageLimits, RetainedFound, SleepingSubscription, Start,
     SubscriptionKey, ToHome,
 };
-use crate::notice::{Beginning, SubscribeTerms};
+use crate::notice::{Beginning, Since, SubscribeTerms};
 use crate::session::mqtt::Mqtt;
 use crate::session::mqtt::encode::{decide, subscribed};
 use crate::session::mqtt::options::Options;
@@ -116,12 +116,17 @@ impl Edge {
             let Begin::At(start) = asked.begin else {
                 return self.answer_filter(index, client, ReasonCode::ImplementationSpecific);
             };
+            // A packet has no position by which its client knows an older message again.
+            let start = if begins_live { Start::AtHead } else { start };
             let terms = SubscribeTerms { policy, ..SubscribeTerms::from(start) };
             self.subscribe_plain(index, item.filter, client, terms);
-        } else if begins_live && let Some(existing) = self.find_filter(index, filter) {
+        } else if !begins_live {
+            self.begin_filter(index, client, filter, &asked);
+        } else if let Some(existing) = self.find_filter(index, filter) {
             self.filter_subscribed_again(index, existing, client, item);
         } else {
-            self.begin_filter(index, client, filter, &asked);
+            self.charge_filter();
+            self.subscribe_filter(index, filter, client, Since::AtHead, false, policy);
         }
     }
 
@@ -190,11 +195,20 @@ impl Edge {
         };
         let number = mqtt.entry(place).map_or(0, |entry| entry.number);
         if Options::is_pending(before) {
-            let waiting = mqtt.entry(Options::place(before));
-            if let Some(waiting) = waiting {
-                waiting.number = number;
+            let first = Options::place(before);
+            // One that wakes begins at its cursor. Another begins when its homes have answered,
+            // and not before that.
+            let is_behind = !mqtt.busy.subscribing.is_of_wake(first);
+            if let Some(waiting) = mqtt.entry(first) {
+                if !is_behind {
+                    waiting.number = number;
+                }
                 let is_new = std::mem::replace(&mut waiting.is_cancelled, false);
                 waiting.wants_retained |= wants_retained(item, is_new);
+            }
+            if is_behind && let Some(entry) = mqtt.entry(place) {
+                entry.behind = Some(first);
+                return;
             }
         } else {
             self.subscriptions.set_client(existing, number);
@@ -297,7 +311,8 @@ impl Edge {
             entry.granted = Some(key);
         }
         let entry = entry.clone();
-        self.subscriptions.set_client(subscription, entry.number);
+        let newest = self.mqtt_ref(index)?.busy.subscribing.newest_behind(place);
+        self.subscriptions.set_client(subscription, newest.unwrap_or(entry.number));
         // Before the decision, behind which the session forgets how it slept.
         if !entry.is_cancelled {
             self.find_due_retained(index, holds, &entry.filter);

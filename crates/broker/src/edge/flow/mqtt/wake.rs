@@ -83,20 +83,16 @@ impl Edge {
             entry.is_cancelled = subscription.is_ended;
         }
         let client = Options::pending(place);
-        // Messages with QoS 0 are not kept for a session that sleeps, and none comes twice: the
-        // stream of this edge may be behind the one before.
+        // Messages with QoS 0 are not kept for a session that sleeps, and none comes twice.
         let is_kept = Options::of(subscription.options).qos > 0;
         let policy = is_kept.then_some(LagPolicy::Replay);
         if filter.is_plain() {
-            let start = match starts.first() {
-                Some(cursor) if is_kept => Start::Since(cursor.position),
-                Some(cursor) => Start::Behind(cursor.position),
-                None => Start::Live,
-            };
+            let first = starts.first().filter(|_| is_kept);
+            let start = first.map_or(Start::AtHead, |cursor| Start::Since(cursor.position));
             let terms = SubscribeTerms { policy, ..SubscribeTerms::from(start) };
             self.subscribe_plain(index, name, client, terms);
         } else {
-            let since = if is_kept { Since::After(starts) } else { Since::Behind(starts) };
+            let since = if is_kept { Since::After(starts) } else { Since::AtHead };
             self.charge_filter();
             self.subscribe_filter(index, filter, client, since, false, policy);
         }
