@@ -2,7 +2,7 @@
 
 use crate::support::mqtt::on;
 use crate::support::script;
-use broker::settings::Settings;
+use broker::settings::{LagPolicy, Settings};
 
 fn small(settings: &mut Settings) {
     on(settings);
@@ -201,6 +201,28 @@ fn a_blocked_socket() {
         p: flood news 101..101 => a: publish news q0 101
         p: flood n/x 101..101 => b: publish n/x q0 101
         count pinned => pinned 0
+    " }
+}
+
+/// With QoS 1 nothing is left out, also where the client has subscribed with QoS 0 before.
+#[test]
+fn more_qos_for_a_subscription_that_drops() {
+    let dropping = |settings: &mut Settings| {
+        small(settings);
+        settings.rules[0].when_lagging = LagPolicy::Drop;
+    };
+    script! { dropping, "
+        p: session
+        a: mqtt connect anna acks | sub 1 news 0, n/+ 0
+            a: connack 0
+            a: suback 1 0 0
+        a: mqtt sub 2 news 1, n/+ 1 => a: suback 2 1 1
+        a: block
+        p: flood news 1..100 size 100
+        p: flood n/x 1..100 size 100
+        a: open
+            a: publish n/x q1 1..100: 100 in order
+            a: publish news q1 1..100: 100 in order
     " }
 }
 

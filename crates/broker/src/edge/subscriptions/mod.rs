@@ -158,6 +158,16 @@ impl Subscriptions {
         }
     }
 
+    /// From here on nothing is left out for a subscription.
+    pub fn replay_always(&mut self, subscription: SubIndex) {
+        if let Some(entry) = self.table.get_mut(subscription.0) {
+            entry.replay_always();
+            let index = entry.connection;
+            self.recovering.release((index, subscription));
+            self.recovering.release_reader((index, subscription));
+        }
+    }
+
     /// The key by which homes know the subscription.
     pub fn key(&self, subscription: SubIndex) -> SubscriptionKey {
         Key { index: subscription.0, generation: self.table[subscription.0].generation }

@@ -106,6 +106,11 @@ impl Subscription {
         self.terms.policy()
     }
 
+    /// Changes the policy.
+    pub fn replay_always(&mut self) {
+        self.terms = self.terms.with_replay();
+    }
+
     /// The topic of a plain subscription, at its home; none before the grant.
     pub fn topic(&self) -> Option<(HomeId, TopicIndex)> {
         (!self.is_filter() && self.target != NONE).then_some((self.home, TopicIndex(self.target)))
@@ -165,6 +170,10 @@ impl Terms {
             2 => Kind::Filter,
             _ => Kind::FilterWithoutGap,
         }
+    }
+
+    fn with_replay(self) -> Terms {
+        Terms(self.0 & !(3 << 2))
     }
 
     fn policy(self) -> LagPolicy {

@@ -211,7 +211,7 @@ impl Edge {
                 return;
             }
         } else {
-            self.subscriptions.set_client(existing, number);
+            self.set_options(existing, number);
             let key = self.subscriptions.key(existing);
             if wants_retained(item, was_ended)
                 && let Some(mqtt) = self.mqtt_of(index)
@@ -265,7 +265,7 @@ impl Edge {
         let Some(entry) = entry else {
             return;
         };
-        self.subscriptions.set_client(existing, entry.number);
+        self.set_options(existing, entry.number);
         self.revive(index, existing, entry.filter.as_bytes());
         self.settled_for_renewal(index);
     }
@@ -292,6 +292,15 @@ impl Edge {
         }
     }
 
+    /// A subscription gets options. With QoS 1 and 2 no message is left out, whatever the policy
+    /// was with QoS 0.
+    fn set_options(&mut self, subscription: SubIndex, number: u32) {
+        self.subscriptions.set_client(subscription, number);
+        if Options::of(number).qos > 0 {
+            self.subscriptions.replay_always(subscription);
+        }
+    }
+
     /// The home has granted a subscription: it gets its options, and the packet its answer, behind
     /// which come the retained messages. None if its client has unsubscribed meanwhile. `holds` is
     /// the subscription that the session keeps: this one, or one that it had before.
@@ -312,7 +321,7 @@ impl Edge {
         }
         let entry = entry.clone();
         let newest = self.mqtt_ref(index)?.busy.subscribing.newest_behind(place);
-        self.subscriptions.set_client(subscription, newest.unwrap_or(entry.number));
+        self.set_options(subscription, newest.unwrap_or(entry.number));
         // Before the decision, behind which the session forgets how it slept.
         if !entry.is_cancelled {
             self.find_due_retained(index, holds, &entry.filter);
