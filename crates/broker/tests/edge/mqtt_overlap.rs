@@ -80,6 +80,12 @@ fn a_filter_again_while_it_waits() {
             a: suback 4 1
             a: suback 5 1
         p: publish 0 k/x 2
+        homes stop
+        a: mqtt sub 7 $share/g/k/+ 2
+        a: mqtt sub 8 $share/g/k/+ 0
+        homes go
+            a: suback 7 1
+            a: suback 8 0
     " }
 }
 

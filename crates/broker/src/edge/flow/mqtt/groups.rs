@@ -66,14 +66,18 @@ impl Edge {
         let Some(mqtt) = self.mqtt_of(index) else {
             return Ok(());
         };
+        if let Some(entry) = mqtt.entry(place) {
+            entry.number = options;
+        }
         if let Some(known) =
             mqtt.busy.memberships.iter_mut().find(|it| *it.group == *group && !it.is_leaving)
         {
             known.options = options;
-            if known.unjoined == 0 {
-                self.membership_granted(index, place, options);
-            } else if let Some(before) = known.place.replace(place) {
-                self.membership_granted(index, before, options);
+            let first = known.place;
+            match mqtt.busy.subscribing.entry(place) {
+                // The session is a member when all homes have taken it in, and not before that.
+                Some(entry) if first.is_some() => entry.behind = first,
+                Some(_) | None => self.membership_granted(index, place),
             }
             return Ok(());
         }
@@ -136,8 +140,7 @@ impl Edge {
         if membership.unjoined == 0
             && let Some(place) = membership.place.take()
         {
-            let options = membership.options;
-            self.membership_granted(index, place, options);
+            self.membership_granted(index, place);
         }
     }
 
@@ -224,7 +227,7 @@ impl Edge {
         membership.is_leaving = true;
         let waiting = std::mem::take(&mut membership.waiting);
         let (number, place) = (membership.number, membership.place.take());
-        let (group, options) = (membership.group.clone(), membership.options);
+        let group = membership.group.clone();
         for message in waiting {
             self.group_done(number, (message.partition, offset_of(&message)), true);
         }
@@ -232,7 +235,7 @@ impl Edge {
         self.leave_group(&group, member, None);
         self.forget_membership(index, number);
         if let Some(place) = place {
-            self.membership_granted(index, place, options);
+            self.membership_granted(index, place);
         }
         true
     }
@@ -289,9 +292,11 @@ impl Edge {
         }
     }
 
-    fn membership_granted(&mut self, index: ConnIndex, place: u32, options: u32) {
+    fn membership_granted(&mut self, index: ConnIndex, place: u32) {
+        let entry = self.mqtt_of(index).and_then(|mqtt| mqtt.entry(place));
+        let number = entry.map_or(0, |entry| entry.number);
         let client = Options::pending(place);
-        self.answer_filter(index, client, super::subscribe::granted(options));
+        self.answer_filter(index, client, super::subscribe::granted(number));
         self.settled_for_renewal(index);
     }
 

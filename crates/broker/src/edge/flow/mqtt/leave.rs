@@ -48,6 +48,10 @@ impl Edge {
             let session = (mqtt.expiry_s > 0).then(|| Box::new(self.sleep(index, &mqtt)));
             let until_ms = session.as_ref().map_or(0, |session| session.expires_ms);
             self.leave_groups(index, &mqtt, until_ms);
+            // The socket may take packets for a while: messages of groups are for other members.
+            if let Some(busy) = mqtt.busy.get_mut() {
+                busy.memberships = Vec::new();
+            }
             let connection = self.connections.slots.key(index);
             let home = self.home_of_client(self.sessions.name_of(&mqtt));
             let name = self.work.mail.copy(self.sessions.name_of(&mqtt));
