@@ -5,6 +5,7 @@ use super::session::{Line, Session};
 use super::wills::{Return, Will};
 use super::{MqttClient, Stage};
 use crate::client::{Context, Phase};
+use crate::plan::Plan;
 use std::num::NonZeroU16;
 use wire::mqtt::{
     ClientPacket, ConnAck, Connect, Disconnect, Properties, Property, Qos, ReasonCode, Version,
@@ -355,8 +356,11 @@ impl MqttClient {
             // Then the node does not get DISCONNECT, and the connection just ends.
             let is_broken = self.line.link.is_none_or(|link| context.network.is_broken(link));
             self.line.has_left = !is_broken;
-            if is_broken {
+            // A node that drains may have ended the connection before it reads DISCONNECT.
+            if is_broken || context.oracle.mqtt.is_draining {
                 self.wills.doubt();
+            }
+            if is_broken {
                 if let Some((_, is_sure)) = &mut self.line.changed_expiry {
                     *is_sure = false;
                 }
@@ -390,7 +394,7 @@ impl MqttClient {
     /// DISCONNECT of the node.
     pub(super) fn on_disconnect(&mut self, context: &mut Context<'_>, reason: ReasonCode) {
         let plan = context.plan;
-        let is_lossy = !plan.lossless || plan.has_policies || plan.disk.refuses();
+        let is_lossy = may_refuse(plan);
         let is_explained = match reason {
             ReasonCode::SessionTakenOver => self.presence.is_uncertain(),
             ReasonCode::ServerShuttingDown | ReasonCode::ServerMoved => plan.drains(),
@@ -418,4 +422,10 @@ impl MqttClient {
         self.stage = Stage::Offline;
         None
     }
+}
+
+/// Whether the node may refuse publications and reads.
+pub(super) fn may_refuse(plan: &Plan) -> bool {
+    let is_refusing = plan.disk.refuses() || plan.disk.refuses_reads();
+    !plan.lossless || plan.has_policies || is_refusing
 }

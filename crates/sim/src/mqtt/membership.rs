@@ -3,13 +3,14 @@
 //! A member that pings knows, with the answer, that the node has read everything before. So it
 //! knows which acknowledgements the node has read, and how long a connection lasted at least.
 
+use super::connecting::may_refuse;
 use super::receiving::Message;
 use super::session::Seen;
 use super::{MqttClient, Stage};
 use crate::client::Context;
 use crate::oracle::{GroupDelivery, GroupEnd, GroupSpan, Oracle, matches};
 use std::collections::VecDeque;
-use wire::mqtt::ClientPacket;
+use wire::mqtt::{ClientPacket, Version};
 
 /// The state of a member.
 #[derive(Default)]
@@ -176,7 +177,10 @@ impl MqttClient {
         let was_connected = self.stage == Stage::Connected;
         // The node may have seen the end of a broken connection before.
         let is_broken = self.line.link.is_none_or(|link| context.network.is_broken(link));
-        let is_own = is_own && !is_broken;
+        // So may it where it has refused a publication of a client that cannot be told.
+        let waits = self.session.outgoing.iter().any(|it| it.connection == self.line.number);
+        let may_be_refused = waits && self.version != Version::V5 && may_refuse(context.plan);
+        let is_own = is_own && !is_broken && !may_be_refused;
         let Some(membership) = &mut self.membership else {
             return;
         };

@@ -94,6 +94,11 @@ impl Lives {
         self.at(partition, self.instance())
     }
 
+    /// The epochs of all lives of a partition, in order.
+    pub fn epochs(&self, partition: u32) -> Vec<u64> {
+        self.log(partition).lives.iter().map(|life| life.epoch).collect()
+    }
+
     /// The epoch of a life.
     pub fn epoch(&self, partition: u32, life: u32) -> u64 {
         self.log(partition).lives[life as usize].epoch
@@ -119,14 +124,15 @@ impl Lives {
         life
     }
 
-    /// Whether a position of one life is valid in the same or a later one.
+    /// Whether a position of one life is valid in the same or a later one. Nothing lies before
+    /// position 0.
     pub fn holds(&self, partition: u32, from: u32, offset: u64, to: u32) -> bool {
         let lives = &self.log(partition).lives;
         let epoch = lives.get(from as usize).map_or(0, |life| life.epoch);
         let is_known = lives.get(to as usize).is_some_and(|life| life.known.contains(&epoch));
         (from == to || is_known)
             && from <= to
-            && (from + 1..=to).all(|life| offset < self.start(partition, life))
+            && (from + 1..=to).all(|life| offset < self.start(partition, life).max(1))
     }
 
     /// The lowest start of the lives after `from` up to `to`: offsets below it are unchanged.

@@ -26,6 +26,8 @@ pub struct MqttModel {
     pub wills: Vec<WillEnd>,
     /// The end of the faults: the moment, and virtual milliseconds.
     pub calm: Option<(u64, u64)>,
+    /// The node drains: it ends connections.
+    pub is_draining: bool,
     /// The last end of a node, in virtual milliseconds.
     pub died_at_ms: Option<u64>,
     /// Whether messages with QoS 2 stay exactly once over a crash, where session and topic are on

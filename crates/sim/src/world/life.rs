@@ -14,11 +14,12 @@ use node::reactor::{Reactor, ReactorParts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The start of a log's life after the former one, by partition; at its beginning, if the former
-/// one is unknown.
-fn starts_of(log: &LogSettings, former: u64) -> BTreeMap<u32, u64> {
+/// The start of a log's life after the newest former one that it knows, by partition; at its
+/// beginning, if it knows none. `former` are the epochs of all former ones.
+fn starts_of(log: &LogSettings, former: &[u64]) -> BTreeMap<u32, u64> {
     let older = &log.older_epochs;
-    let since = older.iter().position(|older| older.epoch == former);
+    let known = former.iter().rev().find(|it| older.iter().any(|older| older.epoch == **it));
+    let since = known.and_then(|known| older.iter().position(|older| older.epoch == *known));
     // Interrupted starts may have begun lives that no client saw.
     let since = since.map_or(&[][..], |since| &older[since..]);
     let mut starts = BTreeMap::new();
@@ -111,6 +112,7 @@ impl World {
         self.oracle.note_all("--- the node drains ---");
         self.mesh.borrow_mut().tell_all(|| Control::Drain { window_ms });
         self.draining = Some((self.now_ms + window_ms, crash));
+        self.oracle.mqtt.is_draining = true;
     }
 
     /// Stops the node regularly, after its drain.
@@ -140,11 +142,12 @@ impl World {
         self.oracle.is_flipped |= self.disks.borrow().is_flipped();
         self.plan.disk.is_broken |= self.disks.borrow().is_broken();
         let logs = &self.plan.settings.logs;
-        let lives = logs.iter().zip(&former);
-        let lives = lives.map(|(log, former)| {
+        let lives = logs.iter().map(|log| {
+            let before = self.oracle.lives.epochs(log.first_partition.0);
             let known = log.older_epochs.iter().map(|older| older.epoch);
-            (log.epoch, starts_of(log, *former), known.collect())
+            (log.epoch, starts_of(log, &before), known.collect())
         });
+        self.oracle.mqtt.is_draining = false;
         self.oracle.restarted(lives.collect());
         for (partition, floor) in self.disks.borrow().floors() {
             self.oracle.lives.started_with(partition, floor);

@@ -151,7 +151,8 @@ impl Oracle {
                 return Err((
                     Some(now.client),
                     format!(
-                        "group {filter}: publication {id} of {name} comes, and client {client} has it"
+                        "group {filter}: publication {id} of {name} comes on connection {}, and client {client} has it on connection {}",
+                        now.connection, before.connection
                     ),
                 ));
             }

@@ -49,10 +49,7 @@ impl Oracle {
             let partition = plan.partition(topic);
             let life = self.lives.at(partition, instance);
             let offsets = self.offsets_in(partition, life, publication);
-            // The oracle may not know some of the copies.
-            let of = &self.publications[publication];
-            let has_copies = of.once == Once::Repeats && of.attempts() > 1;
-            if offsets.is_empty() || has_copies {
+            if offsets.is_empty() || self.may_have_copies(partition, publication) {
                 continue;
             }
             let last = of_connections.entry((topic, connection)).or_default();
@@ -82,6 +79,14 @@ impl Oracle {
         Ok(())
     }
 
+    /// Whether the oracle may not know some of the copies: the log may keep a publication that was
+    /// sent again. A log that has dropped records and begun anew has forgotten some publications.
+    fn may_have_copies(&self, partition: u32, publication: usize) -> bool {
+        let of = &self.publications[publication];
+        let may_repeat = of.once == Once::Repeats || self.lives.is_forgotten(partition, 1);
+        of.attempts() > 1 && may_repeat
+    }
+
     /// Checks that the retained message for a new subscription was the newest known one or a newer
     /// one.
     fn judge_retained(&self, plan: &Plan, session: &MqttSession) -> Result<(), String> {
@@ -89,9 +94,7 @@ impl Oracle {
             let partition = plan.partition(*topic);
             let life = self.lives.at(partition, source.instance);
             let offsets = self.offsets_in(partition, life, *came);
-            let of = &self.publications[*came];
-            // A later copy may be unknown.
-            let has_copies = of.once == Once::Repeats && of.attempts() > 1;
+            let has_copies = self.may_have_copies(partition, *came);
             if !has_copies && offsets.last().is_some_and(|offset| offset < known) {
                 let name = &plan.topics[*topic];
                 return Err(format!(
