@@ -89,6 +89,26 @@ fn a_filter_again_while_it_waits() {
     " }
 }
 
+/// The session wakes with a topic for which its client asks once more: the place of the session
+/// counts.
+#[test]
+fn a_topic_again_while_it_wakes() {
+    script! { on, "
+        p: session
+        a: mqtt connect anna expiry=60 => a: connack 0
+        a: mqtt sub 1 news 1 => a: suback 1 1
+        a: reset
+        p: publish 0 news 1
+        homes stop
+        a: mqtt connect anna expiry=60 | sub 2 news 2
+        homes go
+            a: connack 0 present
+            a: publish news q1 id 1 1
+            a: suback 2 2
+        p: publish 0 news 2 => a: publish news q1 id 2 2
+    " }
+}
+
 #[test]
 fn a_topic_and_filters_that_match_it() {
     script! { on, "

@@ -125,6 +125,17 @@ impl Subscribing {
         })
     }
 
+    /// The place of an earlier filter of the same name that waits, and that the client wants.
+    pub fn first_of(&self, place: u32) -> Option<u32> {
+        let name = self.name(place)?;
+        let entries = self.packets.iter().flat_map(|packet| (packet.first..).zip(&packet.entries));
+        let is_it = |(at, it): &(u32, &Entry)| {
+            let waits = it.code.is_none() && it.behind.is_none() && !it.is_cancelled;
+            *at != place && waits && &*it.filter == name
+        };
+        entries.into_iter().find(is_it).map(|(at, _)| at)
+    }
+
     /// The number of the newest filter whose decision is that of the filter at a place.
     pub fn newest_behind(&self, place: u32) -> Option<u32> {
         let entries = self.packets.iter().flat_map(|packet| &packet.entries);
@@ -213,6 +224,24 @@ mod tests {
             assert_eq!(decide(&mut subscribing, first, code), answers);
             assert!(subscribing.is_empty());
         }
+    }
+
+    #[test]
+    fn the_first_packet_for_a_filter_that_waits() {
+        let mut subscribing = Subscribing::default();
+        subscribing.begin(0);
+        let woken = subscribing.push("a", 10, false);
+        subscribing.begin(7);
+        let [other, again] = ["b", "a"].map(|filter| subscribing.push(filter, 10, true));
+        let firsts = |subscribing: &Subscribing| {
+            [woken, other, again].map(|place| subscribing.first_of(place))
+        };
+        assert_eq!(firsts(&subscribing), [Some(again), None, Some(woken)]);
+        subscribing.entry(again).expect("just pushed").behind = Some(woken);
+        assert_eq!(firsts(&subscribing), [None, None, Some(woken)]);
+        assert!(subscribing.cancel("a"));
+        assert_eq!(subscribing.first_of(again), None);
+        assert_eq!(subscribing.first_of(99), None);
     }
 
     #[test]

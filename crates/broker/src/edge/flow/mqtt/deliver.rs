@@ -448,7 +448,7 @@ impl Edge {
                 }
                 continue;
             }
-            self.deliver_by_filter_mqtt(index, &message, &mut forms);
+            self.deliver_by_filter_mqtt(index, &matching, &message, &mut forms);
         }
     }
 
@@ -462,9 +462,10 @@ impl Edge {
         matching: &mut Vec<SubIndex>,
     ) -> bool {
         let index = self.subscriptions[first].connection;
+        let at = (partition, delivery.view.offset());
         if self.connections.slots[index].subscriptions_count == 1 {
             matching.push(first);
-            return self.may_take_live(matching, partition);
+            return self.may_take_live(matching, at);
         }
         let is_own = self.is_own(index, &delivery.view);
         let is_its = |at: &SubIndex| {
@@ -472,7 +473,7 @@ impl Edge {
             entry.connection == index && !(is_own && Options::of(entry.client).no_local)
         };
         matching.extend(targets.iter().copied().filter(is_its));
-        if !self.may_take_live(matching, partition) {
+        if !self.may_take_live(matching, at) {
             return false;
         }
         matching.retain(|at| !self.has_ended(index, *at));
@@ -481,9 +482,17 @@ impl Edge {
 
     /// Leaves the open subscriptions of one connection in the list. False if none of them takes the
     /// live message: the log brings it to one that catches up, and so to the connection. It brings
-    /// nothing with QoS 1 and 2 for one with QoS 0.
-    fn may_take_live(&self, matching: &mut Vec<SubIndex>, partition: PartitionId) -> bool {
-        matching.retain(|at| self.subscriptions[*at].stage == Stage::ByFilter);
+    /// nothing with QoS 1 and 2 for one with QoS 0, and nothing for one whose cursor is ahead of the
+    /// stream.
+    fn may_take_live(
+        &self,
+        matching: &mut Vec<SubIndex>,
+        (partition, offset): (PartitionId, u64),
+    ) -> bool {
+        matching.retain(|at| {
+            self.subscriptions[*at].stage == Stage::ByFilter
+                && !self.has_passed(*at, partition, offset)
+        });
         let has_qos = |at: &SubIndex| Options::of(self.subscriptions[*at].client).qos > 0;
         if matching.iter().any(has_qos) {
             matching.retain(|at| has_qos(at) || !self.is_catching_up(*at, partition));
@@ -491,11 +500,19 @@ impl Edge {
         !matching.is_empty() && !matching.iter().any(|at| self.is_catching_up(*at, partition))
     }
 
-    /// A live message with QoS 0 for the filters of a connection, in the packet that others of its
-    /// form have got.
+    /// Whether a subscription that is read from the log has what lies at an offset behind it: a
+    /// session comes with cursors that a lagging stream has not come to.
+    fn has_passed(&self, at: SubIndex, partition: PartitionId, offset: u64) -> bool {
+        self.is_catching_up(at, partition)
+            && !self.subscriptions.is_catching_up_at(at, partition, offset - 1)
+    }
+
+    /// A live message with QoS 0 for filters of a connection, in the packet that others of its form
+    /// have got.
     fn deliver_by_filter_mqtt(
         &mut self,
         index: ConnIndex,
+        matching: &[SubIndex],
         message: &Message<'_>,
         forms: &mut [Option<FrameNumber>; FORMS_COUNT],
     ) {
@@ -515,7 +532,7 @@ impl Edge {
         }
         // Making room may have made this very connection lag.
         if let Some(entered) = entered
-            && !self.has_catching_up(index, partition)
+            && !matching.iter().any(|at| self.is_catching_up(*at, partition))
         {
             self.push_without_identifier(index, message, entered);
         }

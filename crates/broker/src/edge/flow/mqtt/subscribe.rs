@@ -116,6 +116,9 @@ impl Edge {
             let Begin::At(start) = asked.begin else {
                 return self.answer_filter(index, client, ReasonCode::ImplementationSpecific);
             };
+            if begins_live && self.follows_first(index, client, item) {
+                return;
+            }
             // A packet has no position by which its client knows an older message again.
             let start = if begins_live { Start::AtHead } else { start };
             let terms = SubscribeTerms { policy, ..SubscribeTerms::from(start) };
@@ -128,6 +131,26 @@ impl Edge {
             self.charge_filter();
             self.subscribe_filter(index, filter, client, Since::AtHead, false, policy);
         }
+    }
+
+    /// Whether the session has asked for the topic, or wakes with it, and the home has not answered.
+    /// Then that answer is this packet's too: the home may deal with a start at the head before one
+    /// that needs the disk, whose place would be lost.
+    fn follows_first(&mut self, index: ConnIndex, client: u32, item: &SubscribeItem<'_>) -> bool {
+        let place = Options::place(client);
+        let Some(mqtt) = self.mqtt_of(index) else {
+            return false;
+        };
+        let Some(first) = mqtt.busy.subscribing.first_of(place) else {
+            return false;
+        };
+        if let Some(waiting) = mqtt.entry(first) {
+            waiting.wants_retained |= wants_retained(item, false);
+        }
+        if let Some(entry) = mqtt.entry(place) {
+            entry.behind = Some(first);
+        }
+        true
     }
 
     /// The client asks for the past of a filter: a subscription of the session to the same filter
