@@ -42,6 +42,9 @@ use stdx::memory::tree_bytes;
 const AGAIN_MS: u64 = 1_000;
 /// A group waits so long for a session that continues at another node, in milliseconds.
 const MOVING_MS: u64 = 30_000;
+/// A group waits so much longer than a session lasts, in milliseconds: one that returns at its last
+/// moment joins a little later.
+const RETURNING_MS: u64 = 2_000;
 
 /// See the module.
 #[derive(Debug, Default, Hand)]
@@ -411,6 +414,7 @@ impl Home {
         let continues = member.number == Member::ASLEEP && self.settings.has_engine_logs();
         let until_ms = if continues { until_ms.max(turn.now_ms + MOVING_MS) } else { until_ms };
         if until_ms > turn.now_ms && !is_back {
+            let until_ms = until_ms.saturating_add(RETURNING_MS);
             group.sleepers.insert(member.client, until_ms);
             self.groups.next_end_ms = self.groups.next_end_ms.min(until_ms);
         } else if !is_back {

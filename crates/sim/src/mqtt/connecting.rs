@@ -45,7 +45,8 @@ impl MqttClient {
         };
         // Retained messages that the connection before has asked for may come on this one. So may
         // those that an earlier one has asked for, if the one before was short.
-        let was_short = context.now_ms < self.line.asked_ms + SHORT_MS;
+        let lost_ms = self.line.lost_ms.unwrap_or(context.now_ms);
+        let was_short = lost_ms < self.line.asked_ms + SHORT_MS;
         let was_quiet = self.line.retained.is_empty()
             && self.line.subscribing.is_empty()
             && self.line.open.is_empty()
@@ -173,13 +174,17 @@ impl MqttClient {
             context.oracle.fail(id, format!("{text}, and the session is another matter"));
             return false;
         }
+        // A jump of the clock may have ended the session behind the decision about its will.
+        let has_jumped = context.plan.clock_jumps || context.plan.clock_leaps;
+        let ended_by_clock = has_jumped && !connack.session_present && !self.line.is_clean;
         self.wills.returned(&Return {
             now_ms: context.now_ms,
+            asked_ms: self.line.asked_ms,
             is_clean: !connack.session_present,
             left_ms: self.presence.left_ms(),
             began_ms: self.presence.began_ms(),
             instance: self.peer.instance,
-            is_uncertain: self.presence.is_uncertain(),
+            is_uncertain: self.presence.is_uncertain() || ended_by_clock,
         });
         self.wills.begin(self.line.will.take());
         context.oracle.mqtt.counts.took_over +=
@@ -223,10 +228,8 @@ impl MqttClient {
         }
         let mut former = std::mem::take(&mut self.session);
         self.end_subscriptions(context, &former, moment);
-        if context.plan.disk.refuses() {
-            self.session.former_asked = std::mem::take(&mut former.former_asked);
-            self.session.former_asked.append(&mut former.asked);
-        }
+        self.session.former_asked = std::mem::take(&mut former.former_asked);
+        self.session.former_asked.append(&mut former.asked);
         self.session.number = context.oracle.mqtt.begin(self.peer.id);
         self.session.began = self.line.number;
         // The node may lack these publications: the client publishes them again.
@@ -237,11 +240,12 @@ impl MqttClient {
         self.session.is_republished = true;
     }
 
-    /// The record of the session may have been refused (`docs/mqtt.md`): then another node has the
-    /// one before.
+    /// The record of the session may have been refused (`docs/mqtt.md`), or lost with the end of
+    /// the log: then another node has the one before.
     fn expect_former_session(&mut self, context: &mut Context<'_>) {
         let is_restart = self.presence.instance() != self.peer.instance;
-        if is_restart && !self.session.former_asked.is_empty() {
+        let may_be_lost = context.plan.disk.refuses() || context.oracle.is_flipped;
+        if is_restart && may_be_lost && !self.session.former_asked.is_empty() {
             self.session.asked.append(&mut self.session.former_asked);
             self.session.number = context.oracle.mqtt.begin(self.peer.id);
         }
@@ -291,6 +295,7 @@ impl MqttClient {
     pub(super) fn lost(&mut self, context: &mut Context<'_>, is_own: bool) {
         let attempt = self.attempt();
         self.end_line(context, is_own);
+        self.line.lost_ms = Some(context.now_ms);
         match self.stage {
             Stage::Offline => {}
             Stage::Connecting => {
@@ -338,6 +343,7 @@ impl MqttClient {
         self.send(context, &ClientPacket::Disconnect(Disconnect { reason, properties }));
         self.line.changed_expiry = ends.then_some((0, true));
         self.line.is_leaving = true;
+        self.line.left_at = Some(context.oracle.tick());
         self.line.withdraws_will = !keeps_will;
         // With requests before it, the node may see the end before it comes to DISCONNECT.
         let waits = self.session.outgoing.iter().any(|it| !it.is_received);

@@ -184,7 +184,7 @@ impl MqttClient {
         let Some(membership) = &mut self.membership else {
             return;
         };
-        let moment = context.oracle.tick();
+        let moment = self.line.left_at.unwrap_or_else(|| context.oracle.tick());
         let group = &mut context.oracle.mqtt.groups[membership.group];
         group.ends.entry((client, connection)).or_insert(GroupEnd { moment, is_own });
         let last = if is_own && was_connected { moment } else { membership.proven };

@@ -20,8 +20,8 @@ pub(super) struct Presence {
     /// The lifetime of the session without a connection, in seconds.
     expiry_s: u32,
     left: Option<Left>,
-    /// The last connection with CONNACK.
-    link: Option<LinkId>,
+    /// The last connection with CONNACK, and those behind it without an answer.
+    links: Vec<LinkId>,
     /// The begin of that connection.
     began_ms: u64,
     /// The node of that connection.
@@ -59,9 +59,12 @@ pub(super) struct Attempt {
 impl Presence {
     /// Notes which connections the node has closed by now.
     pub fn watch(&mut self, network: &Network, now_ms: u64) {
-        if let (Some(left), Some(link)) = (&mut self.left, self.link)
+        // A client that takes its session over leaves the connection before open.
+        let is_held = self.links.iter().any(|link| network.is_held(*link));
+        if let Some(left) = &mut self.left
             && left.latest_ms.is_none()
-            && !network.is_held(link)
+            && !self.links.is_empty()
+            && !is_held
         {
             left.latest_ms = Some(now_ms);
         }
@@ -95,7 +98,7 @@ impl Presence {
 
     /// Whether the last connection has not ended for its client.
     pub fn is_held(&self) -> bool {
-        self.left.is_none() && self.link.is_some()
+        self.left.is_none() && !self.links.is_empty()
     }
 
     /// Whether the session may be another one than the client believes.
@@ -146,7 +149,7 @@ impl Presence {
     fn over_a_restart(&self, context: &Context<'_>) -> Option<bool> {
         let is_on_disk = context.plan.keeps_sessions();
         let never_was = self.existing == Existing::No;
-        (!is_on_disk || never_was && self.link.is_none()).then_some(false)
+        (!is_on_disk || never_was && self.links.is_empty()).then_some(false)
     }
 
     /// CONNACK has come.
@@ -154,7 +157,7 @@ impl Presence {
         self.existing = Existing::Yes;
         self.expiry_s = attempt.expiry_s;
         self.left = None;
-        self.link = link;
+        self.links = link.into_iter().collect();
         self.began_ms = attempt.asked_ms;
         self.instance = attempt.instance;
         self.asked_instance = attempt.instance;
@@ -173,7 +176,7 @@ impl Presence {
         self.asked_instance = attempt.instance;
         let earliest_ms = self.left.map_or(attempt.asked_ms, |left| left.earliest_ms);
         self.left = Some(Left { earliest_ms, latest_ms: None });
-        self.link = link.or(self.link);
+        self.links.extend(link);
     }
 
     /// A connection with CONNACK has ended, at `earliest_ms` or later.

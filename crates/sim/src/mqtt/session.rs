@@ -14,7 +14,7 @@ pub(super) struct Session {
     pub granted: BTreeMap<String, usize>,
     /// Filters that were ever asked for.
     pub asked: BTreeSet<String>,
-    /// Those of the sessions before, which come back if a disk has refused the record of this one.
+    /// Those of the sessions before, which come back if the log lacks the record of this one.
     pub former_asked: BTreeSet<String>,
     /// Publications with QoS 1 and 2 that are not over, in order.
     pub outgoing: VecDeque<Outgoing>,
@@ -81,13 +81,17 @@ pub(super) struct Line {
     /// topic. Its answer may come late, and also behind the next SUBACK.
     pub first_known: BTreeMap<usize, u64>,
     pub asked_ms: u64,
+    /// The end of the connection for the client.
+    pub lost_ms: Option<u64>,
     pub is_clean: bool,
     pub expiry_s: u32,
     /// The will of CONNECT, until CONNACK.
     pub will: Option<Will>,
     pub link: Option<LinkId>,
-    /// DISCONNECT is on its way; the lifetime that it has, and whether that is sure.
+    /// DISCONNECT is on its way; the moment at which the client has sent it, the lifetime that it
+    /// has, and whether that is sure.
     pub is_leaving: bool,
+    pub left_at: Option<u64>,
     pub changed_expiry: Option<(u32, bool)>,
     pub withdraws_will: bool,
     /// The client has closed the connection behind DISCONNECT.

@@ -25,6 +25,8 @@ pub(super) struct Will {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Return {
     pub now_ms: u64,
+    /// The time of CONNECT: the node may have dealt with it long before the client reads CONNACK.
+    pub asked_ms: u64,
     /// The session has ended: the client has begun a new one.
     pub is_clean: bool,
     /// The earliest and the latest end of the connection before; none: it was taken over.
@@ -87,7 +89,7 @@ impl Wills {
             match latest_ms {
                 Some(latest_ms)
                     if next.left_ms.is_some()
-                        && latest_ms + will.delay_ms + 1_000 < next.now_ms =>
+                        && latest_ms + will.delay_ms + 1_000 < next.asked_ms =>
                 {
                     Fate::Published(next.now_ms)
                 }

@@ -127,7 +127,10 @@ impl Oracle {
             // A session that slept over a start knows nothing of members that have come and gone
             // since.
             let is_after_start = now.instance > 0 && plan.keeps_sessions();
-            if stands_again || before.instance != now.instance || is_after_start {
+            // Where the clock jumps, a group may end before a session that sleeps, which then
+            // returns to its place.
+            let may_begin_anew = is_after_start || plan.clock_jumps || plan.clock_leaps;
+            if stands_again || before.instance != now.instance || may_begin_anew {
                 continue;
             }
             let name = &plan.topics[of.topic];
