@@ -13,7 +13,9 @@ use super::Home;
 use super::registry::{Client, Holder, Registry};
 use super::sessions::session_kept;
 use super::turn::Turn;
-use crate::mail::{Claim, Code, EdgeId, GroupLetter, Leave, SleepingSession, ToEdge, Will};
+use crate::mail::{
+    AsleepInGroups, Claim, Code, EdgeId, GroupLetter, Leave, SleepingSession, ToEdge, Will,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
@@ -26,6 +28,9 @@ const NO_CONNECTION: Key = Key { index: u32::MAX, generation: 0 };
 
 /// The edge that publishes the wills of connections which have ended without theirs.
 pub(super) const WILLS_EDGE: EdgeId = EdgeId(0);
+
+/// The edge that has groups wait for sessions that have slept over a start.
+const GROUPS_EDGE: EdgeId = EdgeId(0);
 
 /// See the module.
 #[derive(Debug, Hand)]
@@ -42,6 +47,8 @@ pub(super) struct Clients {
     are_told: bool,
     /// Restored sessions whose clients were connected.
     awake: Vec<Box<[u8]>>,
+    /// Restored sessions that are in groups.
+    in_groups: Vec<Box<[u8]>>,
     /// Names whose sessions are in the log.
     kept: BTreeSet<Box<[u8]>>,
     /// The number of the newest will of a connection that has ended without its edge.
@@ -66,6 +73,7 @@ impl Clients {
             sleeping: 0,
             are_told: false,
             awake: Vec::new(),
+            in_groups: Vec::new(),
             kept: BTreeSet::new(),
             wills: 0,
         }
@@ -100,6 +108,9 @@ impl Clients {
         if session.is_awake {
             self.awake.push(name.into());
         }
+        if session.subscriptions.iter().any(|it| it.group().is_some()) {
+            self.in_groups.push(name.into());
+        }
         self.kept.insert(name.into());
         let holder = Holder { edge: EdgeId(u16::MAX), connection: NO_CONNECTION };
         let (user, session) = (session.user, Some(Box::new(session)));
@@ -123,6 +134,25 @@ impl Clients {
                 self.insert(&name, client);
             }
         }
+    }
+
+    /// The restored sessions that are in groups, with the places that they know.
+    fn take_in_groups(&mut self) -> Vec<AsleepInGroups> {
+        let mut all = Vec::new();
+        for name in std::mem::take(&mut self.in_groups) {
+            let place = self.known.find(&name);
+            let Some((client, _)) = place.and_then(|place| self.remove(place)) else {
+                continue;
+            };
+            if let Some(session) = &client.session {
+                let groups = session.subscriptions.iter();
+                let groups = groups.filter_map(|it| Some((it.group()?, session.cursors_of(it))));
+                let (client, until_ms) = (keyed(Seed(0, 0), &name), session.expires_ms);
+                all.push(AsleepInGroups { client, until_ms, groups: groups.collect() });
+            }
+            self.insert(&name, client);
+        }
+        all
     }
 
     /// Takes a client away, with its session if that sleeps, and the connection that waits for its
@@ -200,6 +230,12 @@ impl Home {
     pub(super) fn end_sessions(&mut self, turn: &mut Turn<'_>) {
         if !self.clients.awake.is_empty() {
             self.clients.begin_restored(turn.now_ms);
+        }
+        if !self.clients.in_groups.is_empty() {
+            for asleep in self.clients.take_in_groups() {
+                let letter = GroupLetter::Asleep(Box::new(asleep));
+                turn.out.post(GROUPS_EDGE, ToEdge::Group(letter));
+            }
         }
         while let Some(name) = self.clients.next_ended(turn.now_ms) {
             self.keep_session(&name, None, None, turn);

@@ -35,6 +35,20 @@ pub enum GroupLetter {
         /// The names of the groups, each with its filter.
         groups: Vec<Slice>,
     },
+    /// A session that has slept over a start of the node is in groups: the edge has them wait for
+    /// it at every home.
+    Asleep(Box<AsleepInGroups>),
+}
+
+/// A session that has slept over a start, and is in groups.
+#[derive(Clone, Debug)]
+pub struct AsleepInGroups {
+    /// The client, as a hash of its name.
+    pub client: u64,
+    /// The end of the session, in milliseconds since 1970.
+    pub until_ms: u64,
+    /// The names of the groups, each with its filter, and the places that the session knows.
+    pub groups: Vec<(Slice, Vec<PartitionCursor>)>,
 }
 
 /// A member joins its group.
@@ -44,7 +58,8 @@ pub struct JoinGroup {
     pub group: Slice,
     /// The member.
     pub member: Member,
-    /// The messages that the member may have from this home without an acknowledgement.
+    /// The messages that the member may have from this home without an acknowledgement. 0: the
+    /// session sleeps, and leaves at once.
     pub room: u16,
     /// The positions of the group that the member's session knows, sorted by partition: a home
     /// that does not know the group continues there.

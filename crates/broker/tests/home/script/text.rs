@@ -89,7 +89,7 @@ fn group_text(letter: &GroupLetter) -> String {
             record(&message.record),
             message.through
         ),
-        GroupLetter::Ended { .. } => format!("{letter:?}"),
+        GroupLetter::Ended { .. } | GroupLetter::Asleep(_) => format!("{letter:?}"),
     }
 }
 

@@ -13,8 +13,8 @@ use crate::edge::Edge;
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
 use crate::mail::{
-    GroupDone, GroupLetter, GroupMessage, GroupRequest, HomeId, JoinGroup, JoinedGroup, LeaveGroup,
-    Member, PartitionCursor, PartitionId, ToHome,
+    AsleepInGroups, GroupDone, GroupLetter, GroupMessage, GroupRequest, HomeId, JoinGroup,
+    JoinedGroup, LeaveGroup, Member, PartitionCursor, PartitionId, ToHome,
 };
 use crate::position::Position;
 use crate::protocol::flag;
@@ -120,6 +120,7 @@ impl Edge {
             GroupLetter::Joined(joined) => self.group_joined(*joined),
             GroupLetter::Message(message) => self.group_message(message),
             GroupLetter::Ended { client, groups } => self.groups_ended(client, &groups),
+            GroupLetter::Asleep(asleep) => self.groups_asleep(*asleep),
         }
     }
 
@@ -288,6 +289,22 @@ impl Edge {
         for home in self.settings.homes() {
             for group in groups {
                 self.request_to_leave(home, group.clone(), member, Some(0));
+            }
+        }
+    }
+
+    /// A session has slept over a start: its groups begin at the place that it knows, before others
+    /// join them, and wait for it.
+    fn groups_asleep(&mut self, asleep: AsleepInGroups) {
+        let AsleepInGroups { client, until_ms, groups } = asleep;
+        let connection = Key { index: u32::MAX, generation: 0 };
+        for (group, since) in groups {
+            let member = Member { connection, number: self.mqtt.next_member(), client };
+            for home in self.settings.homes() {
+                let (group, since) = (group.clone(), since.clone());
+                let join = JoinGroup { group: group.clone(), member, room: 0, since };
+                self.request(home, ToHome::Group(GroupRequest::Join(Box::new(join))));
+                self.request_to_leave(home, group, member, Some(until_ms));
             }
         }
     }
