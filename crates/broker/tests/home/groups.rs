@@ -49,6 +49,20 @@ fn a_session_returns_behind_a_new_member() {
     " }
 }
 
+/// After a start, a session that still sleeps has told its group's place.
+#[test]
+fn a_session_that_sleeps_over_a_start_holds_the_place() {
+    script! { Setup::default(), "
+        pub a one, a two, a three
+        join e0 m1 g/# since 7:1 room 0 => e0 joined m1 through 1
+        leave e0 m1 g/# until 60000
+        join e0 m2 g/# room 2
+            e0 joined m2 through 1
+            e0 to m2 2<1 two through 1
+            e0 to m2 3<2 three through 1
+    " }
+}
+
 /// The disk cannot read a page for a group: it is asked again after a second, without an
 /// acknowledgement.
 #[test]

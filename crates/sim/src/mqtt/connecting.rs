@@ -46,7 +46,7 @@ impl MqttClient {
         // Retained messages that the connection before has asked for may come on this one. So may
         // those that an earlier one has asked for, if the one before was short.
         let lost_ms = self.line.lost_ms.unwrap_or(context.now_ms);
-        let was_short = lost_ms < self.line.asked_ms + SHORT_MS;
+        let was_short = lost_ms < self.line.asked_ms + SHORT_MS || !self.line.is_accepted;
         let was_quiet = self.line.retained.is_empty()
             && self.line.subscribing.is_empty()
             && self.line.open.is_empty()
@@ -199,6 +199,7 @@ impl MqttClient {
         self.continue_span(context);
         self.presence.accepted(&attempt, self.peer.link());
         self.stage = Stage::Connected;
+        self.line.is_accepted = true;
         self.peer.act_at_ms = context.now_ms;
         self.resend(context);
         true
@@ -294,6 +295,7 @@ impl MqttClient {
     /// The connection has ended, by the client itself or otherwise.
     pub(super) fn lost(&mut self, context: &mut Context<'_>, is_own: bool) {
         let attempt = self.attempt();
+        let is_broken = self.line.link.is_none_or(|link| context.network.is_broken(link));
         self.end_line(context, is_own);
         self.line.lost_ms = Some(context.now_ms);
         match self.stage {
@@ -307,7 +309,9 @@ impl MqttClient {
             }
             Stage::Connected => {
                 // CONNACK may wait for the disk longer than the connection lasts at the node.
-                let earliest_ms = if is_own { context.now_ms } else { self.line.asked_ms };
+                // So may the client wait for a connection that is broken.
+                let is_known = is_own && !is_broken;
+                let earliest_ms = if is_known { context.now_ms } else { self.line.asked_ms };
                 self.presence.ended(earliest_ms);
                 // A connection may break before the node has read DISCONNECT.
                 if let Some((expiry_s, is_sure)) = self.line.changed_expiry {

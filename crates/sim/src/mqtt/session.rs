@@ -81,6 +81,8 @@ pub(super) struct Line {
     /// topic. Its answer may come late, and also behind the next SUBACK.
     pub first_known: BTreeMap<usize, u64>,
     pub asked_ms: u64,
+    /// CONNACK has come.
+    pub is_accepted: bool,
     /// The end of the connection for the client.
     pub lost_ms: Option<u64>,
     pub is_clean: bool,
