@@ -257,7 +257,7 @@ fn a_snapshot_on_a_lagging_stream() {
     );
 }
 
-/// What a lagging stream brings of the time before is left out.
+/// A start at the head leaves out what a lagging stream brings of the time before.
 #[test]
 fn at_the_head_on_a_lagging_stream() {
     check(

@@ -370,10 +370,8 @@ impl MqttClient {
             if is_broken || context.oracle.mqtt.is_draining {
                 self.wills.doubt();
             }
-            if is_broken {
-                if let Some((_, is_sure)) = &mut self.line.changed_expiry {
-                    *is_sure = false;
-                }
+            if is_broken && let Some((_, is_sure)) = &mut self.line.changed_expiry {
+                *is_sure = false;
             }
             self.peer.leave(context, false);
             self.lost(context, true);

@@ -139,8 +139,8 @@ impl Subscribing {
     /// The number of the newest filter whose decision is that of the filter at a place.
     pub fn newest_behind(&self, place: u32) -> Option<u32> {
         let entries = self.packets.iter().flat_map(|packet| &packet.entries);
-        let behind = entries.filter(|entry| entry.behind == Some(place));
-        behind.last().map(|entry| entry.number)
+        let mut behind = entries.filter(|entry| entry.behind == Some(place));
+        behind.next_back().map(|entry| entry.number)
     }
 
     /// The client unsubscribes from a filter that waits. False if none does.

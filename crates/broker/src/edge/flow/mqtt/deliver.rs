@@ -482,8 +482,8 @@ impl Edge {
 
     /// Leaves the open subscriptions of one connection in the list. False if none of them takes the
     /// live message: the log brings it to one that catches up, and so to the connection. It brings
-    /// nothing with QoS 1 and 2 for one with QoS 0, and nothing for one whose cursor is ahead of the
-    /// stream.
+    /// nothing with QoS 1 and 2 for one with QoS 0, nor anything for one whose cursor is ahead of
+    /// the stream.
     fn may_take_live(
         &self,
         matching: &mut Vec<SubIndex>,

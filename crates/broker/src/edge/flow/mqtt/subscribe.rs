@@ -133,9 +133,9 @@ impl Edge {
         }
     }
 
-    /// Whether the session has asked for the topic, or wakes with it, and the home has not answered.
-    /// Then that answer is this packet's too: the home may deal with a start at the head before one
-    /// that needs the disk, whose place would be lost.
+    /// Whether the session has asked for the topic, or wakes with it, and the home has not
+    /// answered. Then that answer is this packet's too: the home may deal with a start at the head
+    /// before one that needs the disk, whose place would be lost.
     fn follows_first(&mut self, index: ConnIndex, client: u32, item: &SubscribeItem<'_>) -> bool {
         let place = Options::place(client);
         let Some(mqtt) = self.mqtt_of(index) else {
