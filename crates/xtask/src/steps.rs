@@ -66,10 +66,9 @@ const SIM_SEEDS_GATE: &str = "400";
 /// Simulated seeds in the slow tier.
 const SIM_SEEDS_SWEEP: &str = "6000";
 /// Simulated worlds with clients of MQTT in the gate, the first one and their number, and in the
-/// slow tier. Some from 1,534 on fail (docs/mqtt.md). The tests of the simulator run those before
-/// the gate's.
+/// slow tier. The tests of the simulator run those before the gate's.
 const MQTT_SEEDS_GATE: [&str; 2] = ["31", "70"];
-const MQTT_SEEDS_SWEEP: &str = "1500";
+const MQTT_SEEDS_SWEEP: &str = "4000";
 /// Worlds of two stacks of TCP in the gate, and in the slow tier: about fifty a second.
 const TCP_SEEDS_GATE: &str = "200";
 const TCP_SEEDS_SWEEP: &str = "10000";
