@@ -1,8 +1,8 @@
-//! The size of a log's files with many retained messages.
+//! The size of a log's files with many retained messages, and reads of what retention has dropped.
 
 use log::store::hostile::HostileDisk;
-use log::store::{Append, Store, StoreSettings};
-use log::{Flags, NewRecord};
+use log::store::{Append, ScanQuery, Store, StoreSettings};
+use log::{Flags, NewRecord, PageLimits};
 use stdx::hash::Seed;
 
 const BYTES_MAX: u64 = 64 << 10;
@@ -102,4 +102,25 @@ fn excess_retained_messages_are_kept_within_a_bound() {
     let bound = log.bytes_least + log.bytes_least / 2 + SEGMENT_BYTES;
     assert!(log.bytes_least > BYTES_MAX && log.bytes_least < 200 * 1_100);
     assert!(log.bytes_most <= bound, "{} of {bound}", log.bytes_most);
+}
+
+/// A page of a place that has been dropped ends where it was asked to: its reader may have in memory
+/// what follows, also where the disk has dropped that.
+#[test]
+fn a_scan_of_dropped_records_does_not_pass_its_end() {
+    let mut log = Log::new();
+    for _ in 0..400 {
+        log.append("a", false);
+    }
+    let floor = log.store.read_floor(0);
+    assert!(floor > 100, "{floor}");
+    let limits = PageLimits { records_max: 100, bytes_max: 1 << 20 };
+    for (through, expected) in [(50, 50), (floor - 2, floor - 2), (floor - 1, floor - 1)] {
+        let wanted = ScanQuery { after: 10, through, limits, bytes_scanned_max: 1 << 20 };
+        let found = log.store.scan(0, wanted, &mut |_| true).unwrap();
+        assert_eq!((found.records.len(), found.through, found.damaged), (0, expected, false));
+    }
+    let wanted = ScanQuery { after: 10, through: floor, limits, bytes_scanned_max: 1 << 20 };
+    let found = log.store.scan(0, wanted, &mut |_| true).unwrap();
+    assert_eq!((found.records.len(), found.through), (1, floor));
 }

@@ -261,6 +261,8 @@ impl<D: Disk> Store<D> {
     }
 
     /// Reads a partition's records in (`after`, `through`] whose topic names match, oldest first.
+    /// Where all of them have been dropped, nothing is said of those behind `through`: the caller
+    /// may have them.
     pub fn scan(
         &mut self,
         partition: u32,
@@ -269,6 +271,10 @@ impl<D: Disk> Store<D> {
     ) -> Result<StoreScan, StoreError> {
         self.check_partition(partition)?;
         let after = wanted.after.max(self.read_floor(partition) - 1);
+        if after > wanted.through {
+            let through = wanted.through.max(wanted.after);
+            return Ok(StoreScan { records: Vec::new(), through, damaged: false });
+        }
         self.scan_above(partition, ScanQuery { after, ..wanted }, matches)
     }
 
