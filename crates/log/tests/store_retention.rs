@@ -1,4 +1,4 @@
-//! The size of a log's files with many retained messages, and reads of what retention has dropped.
+//! The size of a log's files with many retained messages, and reads of dropped records.
 
 use log::store::hostile::HostileDisk;
 use log::store::{Append, ScanQuery, Store, StoreSettings};
@@ -104,8 +104,8 @@ fn excess_retained_messages_are_kept_within_a_bound() {
     assert!(log.bytes_most <= bound, "{} of {bound}", log.bytes_most);
 }
 
-/// A page of a place that has been dropped ends where it was asked to: its reader may have in memory
-/// what follows, also where the disk has dropped that.
+/// A page of dropped records ends where it was asked to: its reader may have in memory the records
+/// behind that, which the disk has dropped as well.
 #[test]
 fn a_scan_of_dropped_records_does_not_pass_its_end() {
     let mut log = Log::new();

@@ -261,8 +261,8 @@ impl<D: Disk> Store<D> {
     }
 
     /// Reads a partition's records in (`after`, `through`] whose topic names match, oldest first.
-    /// Where all of them have been dropped, nothing is said of those behind `through`: the caller
-    /// may have them.
+    /// The page ends at `through` also where all of them have been dropped: the caller may have
+    /// those behind it.
     pub fn scan(
         &mut self,
         partition: u32,
