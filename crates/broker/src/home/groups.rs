@@ -6,7 +6,7 @@
 //! before it is handed out, and a group has no queue. What a member has not acknowledged when its
 //! connection ends is handed to another, before anything else.
 //!
-//! A group lasts while it has a member, or while a session that was one sleeps.
+//! A group lasts while it has a member, or while a session that was one sleeps, also over a start.
 //!
 //! In a partition of the engine, the nodes of a cluster share a group's messages ([`peers`]): a
 //! node hands out its own part, and passes the others over.

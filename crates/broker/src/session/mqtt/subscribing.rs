@@ -155,8 +155,8 @@ impl Subscribing {
         found
     }
 
-    /// The decision on a filter, and on those behind it. The packets whose filters are all decided
-    /// by now.
+    /// Decides a filter, and those behind it. Returns the packets that have no undecided filter
+    /// left.
     pub fn decide(&mut self, place: u32, code: u8) -> Vec<Decided> {
         let mut decisions = vec![(place, code)];
         for packet in &self.packets {
